@@ -1,0 +1,14 @@
+"""JAX as this library needs it: double precision, and never the release that computes wrong numbers.
+
+Importing this module switches JAX to 64 bits, which theory needs; import it before making arrays.
+"""
+
+import jax
+
+from phasetheory.errors import PhaseTheoryError
+
+if jax.__version__ == "0.10.2":
+    # jit(vmap(...)) of a small matrix product returns wrong rows on CPU: jax-ml/jax#39103
+    raise PhaseTheoryError("jax 0.10.2 computes wrong numbers on CPU; install jax 0.10.1")
+
+jax.config.update("jax_enable_x64", True)

@@ -1,0 +1,30 @@
+"""A general phase finder for smooth actions: it knows nothing of attention.
+
+`find_phases` takes a `Landscape` (action, box, control range) and returns a `PhaseReport`: every
+branch of minima and every transition of the global minimum, with its order decided from invariants.
+"""
+
+from phasetheory.landscape.model import (
+    BranchEnd,
+    Crossover,
+    Landscape,
+    Phase,
+    PhaseReport,
+    State,
+    Transition,
+)
+from phasetheory.landscape.own import landscape_from_expression
+from phasetheory.landscape.phases import find_phases, states_at
+
+__all__ = [
+    "BranchEnd",
+    "Crossover",
+    "Landscape",
+    "Phase",
+    "PhaseReport",
+    "State",
+    "Transition",
+    "find_phases",
+    "landscape_from_expression",
+    "states_at",
+]

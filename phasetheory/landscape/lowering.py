@@ -1,0 +1,98 @@
+"""From a SymPy expression to a JAX function that does not overflow where the formula does not."""
+
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.special as jsp
+import sympy as sp
+
+from phasetheory import _jax as _  # noqa: F401  (64 bits)
+from phasetheory.errors import InputError
+
+
+class _LogSumExp(sp.Function):
+    """log(sum_i w_i exp(f_i)), arguments f_1, w_1, f_2, w_2, ..."""
+
+
+class _Log1p(sp.Function):
+    """log(1 + x), exact for small x."""
+
+    nargs = 1
+
+
+def _logsumexp(*args):
+    exponents = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(f, float) for f in args[::2])))
+    weights = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(w, float) for w in args[1::2])))
+    return jsp.logsumexp(exponents, axis=0, b=weights)
+
+
+_SPECIAL: dict[str, Callable] = {
+    "_LogSumExp": _logsumexp,
+    "_Log1p": jnp.log1p,
+    "logistic": jax.nn.sigmoid,
+    "erf": jsp.erf,
+    "erfc": jsp.erfc,
+    "loggamma": jsp.gammaln,
+}
+_ELEMENTARY = (
+    sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh,
+    sp.asinh, sp.acosh, sp.atanh,
+)  # fmt: skip
+
+
+def lower(expression: sp.Expr, arguments: Sequence[sp.Symbol]) -> Callable:
+    """Compile an expression to a JAX function of its arguments, in that order.
+
+    ``log`` of a sum of exponentials (also behind ``cosh``) becomes ``logsumexp``, ``log(1 + x)``
+    becomes ``log1p``. Equal expressions give the same function object, so that code compiled for
+    it is found again.
+
+    Raises:
+        InputError: for a symbol that is no argument, two symbols of one name, or a function that
+            has no counterpart in JAX.
+    """
+    return _lower(sp.sympify(expression), tuple(arguments))
+
+
+@cache
+def _lower(expression: sp.Expr, arguments: tuple[sp.Symbol, ...]) -> Callable:
+    names = [symbol.name for symbol in expression.free_symbols | set(arguments)]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two different symbols are called {name!r}")
+    missing = expression.free_symbols - set(arguments)
+    if missing:
+        raise InputError(f"no value is given for {', '.join(sorted(map(str, missing)))}")
+    for node in sp.preorder_traversal(expression):
+        if isinstance(node, sp.Function) and not (
+            isinstance(node, _ELEMENTARY) or type(node).__name__ in _SPECIAL
+        ):
+            raise InputError(f"the function {type(node).__name__} cannot be evaluated")
+    stable = expression.replace(sp.log, _stable_log)
+    return sp.lambdify(arguments, stable, modules=[_SPECIAL, "jax"], cse=True, dummify=True)
+
+
+def _stable_log(x: sp.Expr) -> sp.Expr:
+    if x.has(sp.exp, sp.cosh):
+        summands = _exponential_sum(x)
+        if summands is not None:
+            return _LogSumExp(*(part for pair in summands for part in pair))
+    if isinstance(x, sp.Add) and sp.Integer(1) in x.args:
+        return _Log1p(x - 1)
+    return sp.log(x)
+
+
+def _exponential_sum(x: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]] | None:
+    """(exponent, weight) of each summand, or None where x is no plain sum of exponentials."""
+    x = sp.expand(x.replace(sp.cosh, lambda y: (sp.exp(y) + sp.exp(-y)) / 2), power_exp=False)
+    summands = []
+    for term in sp.Add.make_args(x):
+        factors = sp.Mul.make_args(term)
+        exponentials = [f for f in factors if isinstance(f, sp.exp)]
+        weight = reduce(sp.Mul, (f for f in factors if not isinstance(f, sp.exp)), sp.Integer(1))
+        if weight.has(sp.exp):
+            return None
+        summands.append((sum((f.args[0] for f in exponentials), sp.Integer(0)), weight))
+    return summands

@@ -1,0 +1,187 @@
+"""What the phase finder works on, and what it returns. Plain values, no algorithms."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from phasetheory.errors import InputError
+
+Scale = Literal["linear", "log"]
+Order = Literal["first", "second", "tricritical", "undetermined"]
+EndKind = Literal["range", "spinodal", "bifurcation", "bounds", "lost"]
+
+
+@dataclass(frozen=True)
+class Landscape:
+    """An action ``S(x; control, parameters)`` in a box, over a range of its control.
+
+    Attributes:
+        name: what the landscape is, for titles.
+        variables: names of the n coordinates x in which minima are sought.
+        control: name of the control parameter.
+        action: pure JAX function ``(x[n], control, parameters[k]) -> scalar``; up to a constant.
+        bounds: shape (n, 2), the box in which minima are sought.
+        control_range: lowest and highest control.
+        control_scale: whether steps are even in the control or in its logarithm.
+        parameters: the k values passed to the action, by name.
+        observe: pure JAX function with the arguments of `action` that gives the order parameters,
+            shape (m,); by default the coordinates.
+        order_parameters: their m names.
+        jump_parameters: those whose change measures a jump; all by default. Order parameters that
+            are functions of others are left out here.
+    """
+
+    name: str
+    variables: tuple[str, ...]
+    control: str
+    action: Callable
+    bounds: tuple[tuple[float, float], ...]
+    control_range: tuple[float, float]
+    control_scale: Scale = "linear"
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    observe: Callable | None = None
+    order_parameters: tuple[str, ...] = ()
+    jump_parameters: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        if not self.order_parameters:
+            object.__setattr__(self, "order_parameters", self.variables)
+        if len(self.bounds) != len(self.variables):
+            raise InputError(
+                f"{len(self.variables)} variables need as many bounds, not {len(self.bounds)}"
+            )
+        for name, (lo, hi) in zip(self.variables, self.bounds, strict=True):
+            _check_interval(f"bounds of {name}", lo, hi)
+        lo, hi = self.control_range
+        _check_interval(f"range of {self.control}", lo, hi)
+        if self.control_scale not in ("linear", "log"):
+            raise InputError(f"the scale is 'linear' or 'log', not {self.control_scale!r}")
+        if self.control_scale == "log" and lo <= 0:
+            raise InputError(f"a logarithmic range of {self.control} starts above 0, not at {lo:g}")
+
+
+def _check_interval(what: str, lo: float, hi: float) -> None:
+    if not (math.isfinite(lo) and math.isfinite(hi)):
+        raise InputError(f"the {what} is not finite: {lo}:{hi}")
+    if lo >= hi:
+        raise InputError(f"the {what} is empty or reversed: {lo:g} is not below {hi:g}")
+
+
+@dataclass(frozen=True)
+class BranchEnd:
+    """Where a branch of minima ends, and how.
+
+    ``range``: at the end of the control's range; ``spinodal``: it meets a saddle and vanishes;
+    ``bifurcation``: it loses stability to, or merges with, another phase; ``bounds``: it leaves the
+    box; ``lost``: it could not be followed to an end.
+    """
+
+    control: float
+    kind: EndKind
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A branch of minima, followed through the range of the control.
+
+    Attributes:
+        id: "A", "B", ... in the order of their lowest control.
+        multiplicity: number of copies under symmetry found, or "continuous" for a ring of minima.
+        ends: at the low and the high control.
+        control: shape (N,).
+        coordinates: shape (N, n).
+        order_parameters: shape (N, m).
+        action: shape (N,), in the units of the action.
+        stiffness: shape (N,), smallest eigenvalue of the Hessian in the scaled coordinates;
+            negative nowhere, zero at a loss of stability. Its unit is arbitrary.
+    """
+
+    id: str
+    multiplicity: int | Literal["continuous"]
+    ends: tuple[BranchEnd, BranchEnd]
+    control: np.ndarray
+    coordinates: np.ndarray
+    order_parameters: np.ndarray
+    action: np.ndarray
+    stiffness: np.ndarray
+
+    @property
+    def control_range(self) -> tuple[float, float]:
+        return self.ends[0].control, self.ends[1].control
+
+
+@dataclass(frozen=True)
+class Transition:
+    """A transition of the global minimum; ``low`` and ``high`` are the sides of the control.
+
+    Attributes:
+        order: from invariants: a jump of the order parameters at equal action is ``first``; where a
+            phase loses stability to one that grows out of it, the sign of the quartic coefficient
+            after eliminating the stiff directions tells ``second`` from ``tricritical``.
+        control, control_error: location, and a bound on its numerical error.
+        low_phase, high_phase: ids.
+        low, high: order parameters on both sides, shape (m,).
+        jump: Euclidean length of ``high - low`` in the landscape's jump parameters, over the closest
+            copies.
+        slope_change: change of dS/dcontrol from low to high.
+        spinodals: where the high phase ends towards low control, and the low phase towards high
+            control; None where it does not end in the range, or the transition is continuous.
+        barrier: action of the lowest saddle between the phases above theirs; 0 for a continuous
+            transition, None where no saddle that joins both was found.
+        quartic: reduced quartic coefficient at a continuous transition, relative to its natural
+            size; None for a first-order one.
+    """
+
+    order: Order
+    control: float
+    control_error: float
+    low_phase: str
+    high_phase: str
+    low: np.ndarray
+    high: np.ndarray
+    jump: float
+    slope_change: float
+    spinodals: tuple[float | None, float | None]
+    barrier: float | None
+    quartic: float | None = None
+
+
+@dataclass(frozen=True)
+class Crossover:
+    """A fastest change that is no transition; `definition` says of what."""
+
+    control: float
+    order_parameter: str | None
+    definition: str
+
+
+@dataclass(frozen=True)
+class State:
+    """A minimum at one control."""
+
+    phase: str
+    control: float
+    coordinates: np.ndarray
+    order_parameters: np.ndarray
+    action: float
+
+
+@dataclass(frozen=True)
+class PhaseReport:
+    """All phases of a landscape and the transitions of its global minimum.
+
+    `status` is ``complete`` if every branch was followed to an end and the global minimum is known
+    at every control; otherwise ``incomplete``, and `problems` says why.
+    """
+
+    landscape: Landscape
+    phases: tuple[Phase, ...]
+    transitions: tuple[Transition, ...]
+    crossovers: tuple[Crossover, ...]
+    status: Literal["complete", "incomplete"]
+    problems: tuple[str, ...] = ()
+    solution: Any = field(default=None, repr=False, compare=False)

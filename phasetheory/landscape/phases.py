@@ -1,0 +1,482 @@
+"""The phase finder: all minima of a landscape, followed through its range, and their transitions."""
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import jax
+import numpy as np
+
+from phasetheory.errors import ActionError, InputError
+from phasetheory.landscape import search
+from phasetheory.landscape.branches import Branch, follow, is_minimum, solve
+from phasetheory.landscape.crossovers import peaks
+from phasetheory.landscape.kernels import EPS, Chart, kernels
+from phasetheory.landscape.model import (
+    BranchEnd,
+    Crossover,
+    Landscape,
+    Phase,
+    PhaseReport,
+    State,
+    Transition,
+)
+from phasetheory.landscape.symmetry import generators, signed_permutations
+from phasetheory.landscape.transitions import (
+    Envelope,
+    Event,
+    barrier,
+    envelope,
+    lowest_action,
+)
+
+#: descents of the first search, spread over box and range together
+STARTS = 1024
+MOST_BRANCHES = 64
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The finder's working values in scaled coordinates, kept for further questions."""
+
+    landscape: Landscape
+    kern: SimpleNamespace
+    chart: Chart
+    group: list[np.ndarray]
+    branches: list[Branch]
+
+    def control(self, t):
+        """The control at t in [0, 1]."""
+        lo, hi = self.chart.control
+        u = lo + (hi - lo) * np.asarray(t)
+        return np.exp(u) if self.landscape.control_scale == "log" else u
+
+    def t_of(self, control):
+        """The inverse of `control`."""
+        u = np.log(control) if self.landscape.control_scale == "log" else np.asarray(control)
+        lo, hi = self.chart.control
+        return (u - lo) / (hi - lo)
+
+    def control_rate(self, t):
+        """d control / dt."""
+        lo, hi = self.chart.control
+        factor = self.control(t) if self.landscape.control_scale == "log" else 1.0
+        return (hi - lo) * factor
+
+    def observe(self, y, t) -> np.ndarray:
+        """Order parameters (K, m) of points y (K, n) at t (K,)."""
+        x = np.atleast_2d(y) * np.asarray(self.chart.scale)
+        u = np.broadcast_to(self.control(t), (len(x),))
+        return _observe(self.landscape, x, u, np.asarray(self.chart.theta))
+
+
+def _observe(landscape: Landscape, x, u, theta) -> np.ndarray:
+    if landscape.observe is None:
+        return np.asarray(x)
+    rows = np.arange(-(-len(x) // 256) * 256) % len(x)  # whole blocks: one compilation for all
+    values = _compiled_observe(landscape.observe)(x[rows], u[rows], theta)
+    return np.asarray(values)[: len(x)]
+
+
+def _compiled_observe(observe):
+    if observe not in _OBSERVERS:
+        _OBSERVERS[observe] = jax.jit(jax.vmap(observe, (0, 0, None)))
+    return _OBSERVERS[observe]
+
+
+_OBSERVERS: dict = {}
+
+
+def find_phases(landscape: Landscape) -> PhaseReport:
+    """All phases of a landscape over its range, and every transition of the global minimum.
+
+    Many descents, spread over box and range together, find minima; each is followed in both
+    directions to where it ends (`branches`), and what lies beyond each end is searched again until
+    nothing new appears. Copies of a phase under a symmetry of the action are one phase. Transitions
+    are read from the lower envelope of the branches (`transitions`).
+
+    Raises:
+        InputError: if the landscape is inconsistent.
+        ActionError: if the action is not finite somewhere in the box, or is lowest on its walls.
+    """
+    solution, walls = _solve(landscape)
+    return _report(solution, walls)
+
+
+def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
+    kern = kernels(landscape.action, landscape.control_scale == "log")
+    bounds = np.array(landscape.bounds, float)
+    width = bounds[:, 1] - bounds[:, 0]
+    inset = bounds + 1e-9 * width[:, None] * np.array([1.0, -1.0])  # walls may be singular
+    control = np.array(landscape.control_range, float)
+    n = len(bounds)
+    chart = Chart(
+        theta=np.array(list(landscape.parameters.values()), float),
+        scale=width / 2,
+        control=np.log(control) if landscape.control_scale == "log" else control,
+        unit=np.array(1.0),
+        box=inset / (width / 2)[:, None],
+        generators=np.zeros((0, n, n + 1)),
+    )
+    solution = Solution(landscape, kern, chart, [], [])
+
+    def where(t):
+        return f"{landscape.control} = {float(solution.control(t)):.6g}"
+
+    search.check_finite(kern, chart, landscape.variables, where)
+    found = search.descend(kern, chart, *search.starts_in_box(chart, STARTS))
+    if found.on_bound.all():
+        raise _no_minimum(solution, found)
+    solution, found = _rescale(solution, found)
+    inner = found.select(~found.on_bound)
+    again = search.descend(
+        kern, solution.chart, *search.starts_around(solution.chart, inner, STARTS)
+    )
+    solution, found = _rescale(solution, found.join(again))
+    solution = _with_symmetries(solution, found)
+    _explore(solution, found.select(~found.on_bound))
+    return solution, found.select(found.on_bound)
+
+
+def _rescale(solution: Solution, found: search.Found) -> tuple[Solution, search.Found]:
+    """Scale each variable by the spread of the minima, and the action by their curvature.
+
+    Widening the box or changing units then changes nothing that follows.
+    """
+    chart = solution.chart
+    old = np.asarray(chart.scale)
+    x = found.y * old
+    inner = ~found.on_bound
+    spread = np.ptp(x[inner], axis=0)
+    box = np.asarray(chart.box) * old[:, None]
+    width = box[:, 1] - box[:, 0]
+    scale = np.where(spread > 1e-11 * width, spread, width / 2)
+    chart = chart._replace(scale=scale, box=box / scale[:, None])
+    y = x / scale
+    hessian = found.hessian * np.multiply.outer(scale / old, scale / old)
+    unit = float(np.median(np.linalg.norm(hessian[inner], axis=(1, 2)))) or 1.0
+    chart = chart._replace(unit=np.asarray(chart.unit) * unit)
+    found = replace(found, y=y, action=found.action / unit, hessian=hessian / unit)
+    return replace(solution, chart=chart), found
+
+
+def _no_minimum(solution: Solution, found: search.Found) -> ActionError:
+    landscape = solution.landscape
+    box = ", ".join(
+        f"{v} in [{lo:g}, {hi:g}]"
+        for v, (lo, hi) in zip(landscape.variables, landscape.bounds, strict=True)
+    )
+    if len(found.t):
+        return ActionError(
+            f"the action has no minimum inside the bounds ({box}): it falls towards their edge; "
+            "widen the bounds, or check that the action is bounded below"
+        )
+    return ActionError(f"no isolated minimum of the action was found inside the bounds ({box})")
+
+
+def _with_symmetries(solution: Solution, found: search.Found) -> Solution:
+    kern, chart = solution.kern, solution.chart
+    n = len(np.asarray(chart.scale))
+    points = found.y[np.arange(64) % len(found.y)] + 0.7 * (2 * search.spread_points(64, n) - 1)
+    box = np.asarray(chart.box)
+    points = np.clip(points, box[:, 0], box[:, 1])
+    times = search.spread_points(64, 1)[:, 0]
+    points = np.concatenate([points, points[::-1] * 0.9])
+    times = np.concatenate([times, times])
+    group = signed_permutations(kern, chart, points, times)
+    chart = chart._replace(generators=generators(kern, chart, points, times))
+    return replace(solution, chart=chart, group=group)
+
+
+def _explore(solution: Solution, candidates: search.Found) -> None:
+    """Follow every minimum not yet on a branch; search beyond every end; repeat."""
+    explored = 0
+    for _ in range(8):
+        _adopt(solution, candidates)
+        fresh = solution.branches[explored:]
+        explored = len(solution.branches)
+        starts = [_beyond(end, direction) for b in fresh for end, direction in zip(b.ends, (-1, 1))]
+        starts = [s for s in starts if s is not None]
+        if not starts:
+            return
+        y = np.concatenate([y for y, _ in starts])
+        t = np.concatenate([t for _, t in starts])
+        box = np.asarray(solution.chart.box)
+        y = np.clip(y, box[:, 0], box[:, 1])
+        found = search.descend(solution.kern, solution.chart, y, t)
+        candidates = found.select(~found.on_bound)
+
+
+def _beyond(end, direction: int):
+    """Starts on both sides of a soft end, displaced along the soft direction."""
+    if end.kind not in ("spinodal", "bifurcation"):
+        return None
+    offsets = np.array([1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
+    t = end.t + np.concatenate([direction * offsets, -direction * offsets])
+    shifts = np.array([-1.0, -0.3, -0.1, -0.03, -0.01, 0.01, 0.03, 0.1, 0.3, 1.0])
+    t, shifts = (grid.ravel() for grid in np.meshgrid(t, shifts))
+    inside = (t >= 0) & (t <= 1)
+    return (end.y + shifts[:, None] * end.soft)[inside], t[inside]
+
+
+def _adopt(solution: Solution, candidates: search.Found) -> None:
+    """Turn candidates that lie on no known branch into new branches, in place."""
+    kern, chart, branches = solution.kern, solution.chart, solution.branches
+    open_ = np.ones(len(candidates.t), bool)
+    for branch in branches:
+        open_ &= ~_lies_on(branch, candidates)
+    for i in np.argsort(candidates.action, kind="stable"):
+        if not open_[i] or len(branches) >= MOST_BRANCHES:
+            continue
+        y, t = _canonical(solution, candidates.y[i], candidates.t[i]), float(candidates.t[i])
+        state = solve(kern, chart, y, t)
+        open_[i] = False
+        if not is_minimum(state) or np.linalg.norm(state["y"] - y) > 1e-2:
+            continue
+        known = next((b for b in branches if _same_phase(solution, b, state, t)), None)
+        if known is not None:
+            _add_copy(solution, known, state["y"], t)
+            continue
+        branch = follow(kern, chart, y, t)
+        if branch is None:
+            continue
+        branches.append(branch)
+        open_ &= ~_lies_on(branch, candidates)
+
+
+def _lies_on(branch: Branch, found: search.Found) -> np.ndarray:
+    on = (found.t >= branch.ends[0].t) & (found.t <= branch.ends[1].t)
+    near = np.linalg.norm(branch.interpolate(found.t) - found.y, axis=1) <= 1e-6
+    return on & near
+
+
+def _canonical(solution: Solution, y, t: float) -> np.ndarray:
+    """The copy with the largest coordinates, so that signs come out the same every time."""
+    copies = np.array([g @ y for g in solution.group])
+    return copies[np.lexsort(np.round(copies, 9).T[::-1])[-1]]
+
+
+def _same_phase(solution: Solution, branch: Branch, state, t: float) -> bool:
+    """Whether a minimum is a copy of the branch's one: equal action, slope, curvature, det H."""
+    if not branch.covers(t):
+        return False
+    other = solve(solution.kern, solution.chart, branch.interpolate(t)[0], t)
+    if not is_minimum(other):
+        return False
+
+    # the action of a minimum is exact to round-off, its slope to that of the minimum's place
+    off = {name: abs(float(state[name] - other[name])) for name in ("action", "slope")}
+    det = abs(float(np.log(state["eigenvalues"] / other["eigenvalues"]).sum()))
+    return (
+        off["action"] <= 64 * EPS * (1 + abs(float(other["action"])))
+        and off["slope"] <= 1e-7 * (1 + abs(float(other["slope"])))
+        and (det <= 1e-4 or bool(solution.chart.generators.shape[0]))
+    )
+
+
+def _add_copy(solution: Solution, branch: Branch, y, t: float) -> None:
+    mine = solve(solution.kern, solution.chart, branch.interpolate(t)[0], t)["y"]
+    images = [g @ c for c in [mine, *branch.copies] for g in solution.group]
+    if all(np.linalg.norm(y - image) > 1e-5 for image in images) and len(branch.copies) < 64:
+        branch.copies.append(np.asarray(y))
+
+
+def _copies(solution: Solution, y) -> np.ndarray:
+    """Distinct images of y under the signed permutations, shape (K, n)."""
+    images: list[np.ndarray] = []
+    for g in solution.group:
+        if all(np.linalg.norm(g @ y - other) > 1e-6 for other in images):
+            images.append(g @ y)
+    return np.array(images)
+
+
+def _multiplicity(solution: Solution, branch: Branch) -> int | str:
+    middle = branch.t.size // 2
+    y = branch.y[middle]
+    fields = solution.chart.generators
+    moves = [np.linalg.norm(f[:, :-1] @ y + f[:, -1]) for f in np.asarray(fields)]
+    if moves and max(moves) > 1e-6:
+        return "continuous"
+    # copies beyond the signed permutations were met in the search at some t
+    return len(_copies(solution, y)) * (1 + len(branch.copies))
+
+
+def _report(solution: Solution, walls: search.Found) -> PhaseReport:
+    landscape, branches = solution.landscape, solution.branches
+    if not branches:
+        raise _no_minimum(solution, walls)
+    _check_walls(solution, walls)
+    order = sorted(range(len(branches)), key=lambda i: (branches[i].ends[0].t, -branches[i].t.size))
+    branches[:] = [branches[i] for i in order]
+    line = envelope(solution.kern, solution.chart, branches)
+    problems = [
+        f"{landscape.control} = {solution.control(t):.8g}: {text}" for t, text in line.problems
+    ]
+    for b in branches:
+        problems += [
+            f"{landscape.control} = {solution.control(end.t):.8g}: a branch could not be followed"
+            for end in b.ends
+            if end.kind == "lost"
+        ]
+    if len(branches) >= MOST_BRANCHES:
+        problems.append(f"more than {MOST_BRANCHES} branches; the search was cut short")
+    ids = [_name(i) for i in range(len(branches))]
+    return PhaseReport(
+        landscape=landscape,
+        phases=tuple(_phase(solution, b, i) for b, i in zip(branches, ids, strict=True)),
+        transitions=tuple(_transition(solution, event, ids) for event in line.events),
+        crossovers=tuple(_find_crossovers(solution, line)),
+        status="incomplete" if problems else "complete",
+        problems=tuple(problems),
+        solution=solution,
+    )
+
+
+def _check_walls(solution: Solution, walls: search.Found) -> None:
+    if not len(walls.t):
+        return
+    lowest = lowest_action(solution.branches, walls.t)
+    below = walls.action < lowest - 1e-9 * (1 + np.abs(walls.action))
+    if below.any():
+        i = int(np.flatnonzero(below)[np.argmin(walls.action[below])])
+        landscape = solution.landscape
+        x = walls.y[i] * np.asarray(solution.chart.scale)
+        place = ", ".join(f"{v} = {c:.6g}" for v, c in zip(landscape.variables, x, strict=True))
+        raise ActionError(
+            f"the action is lowest on the edge of its bounds, at {place}, {landscape.control} = "
+            f"{float(solution.control(walls.t[i])):.6g}; widen the bounds, or check that the action "
+            "is bounded below"
+        )
+
+
+def _name(i: int) -> str:
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    return letters[i] if i < 26 else letters[i // 26 - 1] + letters[i % 26]
+
+
+def _phase(solution: Solution, branch: Branch, name: str) -> Phase:
+    unit, scale = float(solution.chart.unit), np.asarray(solution.chart.scale)
+
+    def end(e):
+        rate = abs(float(solution.control_rate(e.t)))
+        return BranchEnd(float(solution.control(e.t)), e.kind, e.error * rate)
+
+    return Phase(
+        id=name,
+        multiplicity=_multiplicity(solution, branch),
+        ends=(end(branch.ends[0]), end(branch.ends[1])),
+        control=solution.control(branch.t),
+        coordinates=branch.y * scale,
+        order_parameters=solution.observe(branch.y, branch.t),
+        action=branch.action * unit,
+        stiffness=branch.eigenvalues[:, 0],
+    )
+
+
+def _transition(solution: Solution, event: Event, ids: list[str]) -> Transition:
+    branches, unit = solution.branches, float(solution.chart.unit)
+    rate = float(solution.control_rate(event.t))
+    low, high = (solution.observe(y, event.t)[0] for y in (event.y_low, event.y_high))
+    spinodals: tuple[float | None, float | None] = (None, None)
+    height: float | None = 0.0
+    jump = 0.0
+    if event.order == "first" or (event.order == "undetermined" and event.quartic is None):
+        copies = [_copies(solution, y) for y in (event.y_low, event.y_high)]
+        images = solution.observe(copies[1], np.full(len(copies[1]), event.t))
+        jump = float(np.linalg.norm(_span(solution, images) - _span(solution, low), axis=1).min())
+        ends = (branches[event.high].ends[0], branches[event.low].ends[1])
+        spinodals = tuple(
+            float(solution.control(e.t)) if e.kind in ("spinodal", "bifurcation") else None
+            for e in ends
+        )
+        height = barrier(solution.kern, solution.chart, event, *copies)
+        height = None if height is None else height * unit
+    return Transition(
+        order=event.order,
+        control=float(solution.control(event.t)),
+        control_error=event.error * rate,
+        low_phase=ids[event.low],
+        high_phase=ids[event.high],
+        low=low,
+        high=high,
+        jump=jump,
+        slope_change=event.slope_change * unit / rate,
+        spinodals=spinodals,
+        barrier=height,
+        quartic=event.quartic,
+    )
+
+
+def _span(solution: Solution, values: np.ndarray) -> np.ndarray:
+    """The order parameters that measure a jump (all but derived ones)."""
+    names = solution.landscape.order_parameters
+    chosen = solution.landscape.jump_parameters or names
+    return values[..., [names.index(name) for name in chosen]]
+
+
+def _find_crossovers(solution: Solution, line: Envelope):
+    """Where the global minimum changes fastest without a transition, piece by piece."""
+    landscape, branches = solution.landscape, solution.branches
+    in_log = landscape.control_scale == "log"
+    length = float(np.ptp(np.asarray(solution.chart.control)))
+    per = f"dlog({landscape.control})" if in_log else f"d{landscape.control}"
+    spread = np.ptp(np.concatenate([solution.observe(b.y, b.t) for b in branches]), axis=0)
+    for i, lo, hi in line.pieces:
+        branch = branches[i]
+        # next to the ends of a piece, a fast change belongs to the transition there
+        margin = 1e-3 * (hi - lo)
+        t = branch.t[(branch.t >= lo + margin) & (branch.t <= hi - margin)]
+        if t.size < 8:
+            continue
+
+        def rates(s, branch=branch):
+            """|d order parameter / dt| (m,) and |d2S/dcontrol2| of the equilibrium at s."""
+            state = solve(solution.kern, solution.chart, branch.interpolate(s)[0], s)
+            pair = np.array([state["y"] + sign * 1e-5 * state["y_dot"] for sign in (-1, 1)])
+            ends = solution.observe(pair, np.array([s - 1e-5, s + 1e-5]))
+            bend = state["curvature"] - (length * state["slope"] if in_log else 0.0)
+            return np.append(
+                np.abs(ends[1] - ends[0]) / 2e-5, abs(bend) / solution.control_rate(s) ** 2
+            )
+
+        values = np.array([rates(s) for s in t])
+        change = np.ptp(solution.observe(branch.interpolate(t), t), axis=0)
+        named = [*landscape.order_parameters, None]
+        for k, name in enumerate(named):
+            if name is not None and change[k] <= 1e-3 * spread[k]:
+                continue
+            what = f"|d {name}/{per}|" if name else f"|d²S/d{landscape.control}²|"
+            for where, _ in peaks(lambda s, k=k: rates(s)[k], t, values[:, k])[:1]:
+                yield Crossover(float(solution.control(where)), name, f"largest {what}")
+
+
+def states_at(report: PhaseReport, control: float) -> list[State]:
+    """All minima at one control, the equilibrium state first.
+
+    Raises:
+        InputError: if the control lies outside the range of the report.
+    """
+    solution: Solution = report.solution
+    landscape = solution.landscape
+    lo, hi = landscape.control_range
+    if not lo <= control <= hi:
+        raise InputError(
+            f"{landscape.control} = {control:g} lies outside the range {lo:g} to {hi:g}"
+        )
+    t = float(np.clip(solution.t_of(control), 0.0, 1.0))
+    states = []
+    for phase, branch in zip(report.phases, solution.branches, strict=True):
+        if not branch.covers(t):
+            continue
+        state = solve(solution.kern, solution.chart, branch.interpolate(t)[0], t)
+        if not is_minimum(state):
+            continue
+        states.append(
+            State(
+                phase=phase.id,
+                control=float(control),
+                coordinates=state["y"] * np.asarray(solution.chart.scale),
+                order_parameters=solution.observe(state["y"], t)[0],
+                action=float(state["action"]) * float(solution.chart.unit),
+            )
+        )
+    return sorted(states, key=lambda s: s.action)

@@ -1,0 +1,21 @@
+"""Derivations in SymPy: the moments of the task, the marginal over W, and the effective actions.
+
+Everything here is symbolic: no arrays, no files, no terminal. Each derivation is a list of `Step`s
+(statement, expression, justification); the numbers of the library come from compiling these
+expressions (`phasetheory.landscape.lowering`), and `typeset` prints them for reading.
+"""
+
+from phasetheory.symbolic.expressions import parse_expression
+from phasetheory.symbolic.functions import logistic
+from phasetheory.symbolic.linear import linear_derivation
+from phasetheory.symbolic.softmax import softmax_derivation
+from phasetheory.symbolic.steps import Derivation, Step
+
+__all__ = [
+    "Derivation",
+    "Step",
+    "linear_derivation",
+    "logistic",
+    "parse_expression",
+    "softmax_derivation",
+]

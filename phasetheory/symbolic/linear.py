@@ -1,0 +1,100 @@
+"""Linear attention, ``A = G / L``: from the model to the action S(c_1, c_G)."""
+
+from functools import cache
+
+import sympy as sp
+
+from phasetheory.symbolic.marginal import data_gain, data_log_cost, marginal_steps
+from phasetheory.symbolic.ring import invariants
+from phasetheory.symbolic.steps import Derivation, Step
+from phasetheory.symbolic.symbols import (
+    LAMBDA,
+    MODEL_NOTATION,
+    L,
+    alpha,
+    b,
+    b_u,
+    c_1,
+    c_G,
+    lam,
+    q,
+    r,
+    sigma_g,
+)
+
+
+@cache
+def linear_derivation() -> Derivation:
+    """The derivation of the ``map`` and ``tree`` actions of linear attention.
+
+    The steps ``map`` and ``tree`` hold the actions as functions of ``c_1`` and ``c_G`` (pure
+    numbers), with the parameters L, V, P, kappa, sigma_g, sigma_w. The action is in nats, up to
+    the constant ``P/2 kappa``.
+    """
+    ansatz = invariants(c_1, c_G)
+    in_alpha = {name: sp.factor(e.subs(c_1, alpha - c_G)) for name, e in ansatz.items()}
+    prior = L**2 * q / (2 * sigma_g**2)
+    point = {r: ansatz["r"], q: ansatz["q"], b_u: ansatz["b_u"], b: ansatz["b"]}
+
+    def at_point(action: sp.Expr) -> sp.Expr:
+        return action.subs(point).subs(lam, LAMBDA)
+
+    own = (
+        Step(
+            "prior",
+            "Prior energy",
+            r"Minus the log of the prior density of $A = G/L$, up to a constant, is",
+            sp.Eq(sp.Symbol("S_prior"), prior, evaluate=False),
+            r"$G_{ij} \sim N(0, \sigma_g^2)$ and $\|G\|_F^2 = L^2\|A\|_F^2 = L^2 q$.",
+        ),
+        Step(
+            "ansatz",
+            "Order parameters",
+            r"Relabelling the positions of an i.i.d. sequence leaves the posterior unchanged, so "
+            r"the symmetric attention matrices are $A = c_1 J + c_G S$: uniform pooling and "
+            r"copying. With $\alpha = c_1 + c_G$ their invariants are",
+            sp.Tuple(
+                *(sp.Eq(symbol, in_alpha[str(symbol)], evaluate=False) for symbol in (r, q, b_u, b))
+            ),
+            r"$J^2 = J$, $JS = SJ = J$, $S^{\top}S = 1$, with traces $\operatorname{tr}J = 1$ and "
+            r"$\operatorname{tr}S = 0$.",
+        ),
+        Step(
+            "map",
+            "Action at the level map",
+            r"The energy whose minimum an optimiser with weight decay on $(G, W)$ finds: prior and "
+            r"fit, with $W$ at its best value,",
+            sp.Eq(sp.Symbol("S_map"), at_point(prior + data_gain()), evaluate=False),
+            r"Maximising over $W$ instead of integrating gives the same fit without the "
+            r"logarithms.",
+        ),
+        Step(
+            "tree",
+            "Action at the level tree",
+            r"The effective action of the two order parameters,",
+            sp.Eq(
+                sp.Symbol("S_tree"),
+                at_point(prior + data_log_cost() + data_gain()),
+                evaluate=False,
+            ),
+            r"Prior energy plus the marginal over $W$, at $A = c_1 J + c_G S$. It is even under "
+            r"$(c_1, c_G) \to (-c_1, -c_G)$, the sign that $W$ can absorb.",
+        ),
+    )
+    return Derivation(
+        key="linear",
+        title="Linear attention on the copy task",
+        summary=(
+            r"From $f(X) = A X W$ with $A = G/L$ and Gaussian priors to the effective action of "
+            r"pooling and copying. The network and its normalisations are this library's own "
+            r"choice, made so that the scalings published in arXiv 2606.12058 come out."
+        ),
+        notation=(
+            *MODEL_NOTATION,
+            (c_1, "order parameter of uniform pooling"),
+            (c_G, "order parameter of copying"),
+            (alpha, r"$c_1 + c_G$, the mean row sum of $A$"),
+        ),
+        steps=(*marginal_steps(), *own),
+        finals=("map", "tree"),
+    )
