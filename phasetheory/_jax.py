@@ -1,4 +1,4 @@
-"""JAX as this library needs it: double precision, and never the release that computes wrong numbers.
+"""JAX as this library needs it: double precision, and not the release with wrong numbers.
 
 Importing this module switches JAX to 64 bits, which theory needs; import it before making arrays.
 """

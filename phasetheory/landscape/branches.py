@@ -15,14 +15,14 @@ import numpy as np
 from phasetheory.landscape.kernels import EPS, Chart
 from phasetheory.landscape.model import EndKind
 
-LARGEST_STEP = 1 / 64
+LARGEST_STEP = 1 / 96
 #: share of the range to a loss of stability at which a branch ends, if the exponent p is clear by
 #: then; nearer, round-off grows. If it is not clear (a weak first-order transition has a spinodal
 #: next to a bifurcation), the branch is followed down to the second distance.
 END_DISTANCE = 1e-7
 SMALLEST_END_DISTANCE = 1e-9
 #: largest Newton correction of one step, in units of the spread of the minima
-LARGEST_CORRECTION = 0.03
+LARGEST_CORRECTION = 0.01
 SMALLEST_STEP = 1e-14
 
 
@@ -159,8 +159,12 @@ def _stayed(old, new, dt: float) -> bool:
 def _soft_end(state, t, direction, distance, power) -> End:
     nearest = 2 if power > 1.5 else 1
     gap = distance / nearest
-    # the next order of w(distance) is sqrt(distance) smaller, and the exponent may not be clear
-    error = gap * max(abs(power - nearest), np.sqrt(gap)) + 4 * EPS
+    # the next order of w(distance) is sqrt(distance) smaller, the exponent may not be clear, and
+    # the last Newton step tells how round-off shifts the minimum and with it w
+    shift = (
+        10 * float(state["last"]) * abs(state["eigenvalues"][-1]) / abs(float(state["soft_dot"]))
+    )
+    error = gap * max(abs(power - nearest), np.sqrt(gap)) + shift + 4 * EPS
     # y approaches its end as distance^(1/2) on all branches but the smooth one, where y_dot is
     # finite and the correction vanishes
     y = state["y"] + direction * 2 * gap * state["y_dot"]

@@ -6,6 +6,7 @@ one compilation serves all settings of an action.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -14,10 +15,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from phasetheory import _jax as _  # noqa: F401  (64 bits)
+import phasetheory._jax  # noqa: F401  (64 bits)
 from phasetheory.landscape.minimise import projected_descent
 
 EPS = float(np.finfo(float).eps)
+#: batched kernels run in batches of this size, so that one compilation serves all
+BATCH = 512
 
 
 class Chart(NamedTuple):
@@ -173,10 +176,9 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         """Derivatives of S along v: third, fourth, d/dy of v.H.v; and the Hessian."""
 
         def along(s, order):
-            f = lambda s: S(y + s * v, t, chart)  # noqa: E731
-            for _ in range(order):
-                f = (lambda f: lambda s: jax.jvp(f, (s,), (1.0,))[1])(f)
-            return f(s)
+            if order == 0:
+                return S(y + s * v, t, chart)
+            return jax.jvp(lambda s: along(s, order - 1), (s,), (1.0,))[1]
 
         H = hessian(y, t, chart)
         coupling = jax.grad(lambda y: v @ hessian(y, t, chart) @ v)(y)
@@ -220,3 +222,24 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         critical=jax.jit(critical),
         landau=jax.jit(landau),
     )
+
+
+def warm_up(kern: SimpleNamespace, chart: Chart) -> Future:
+    """Compile in the background the kernels that the search does not need at once.
+
+    XLA compiles outside the interpreter lock, so this runs beside the search's own compilation.
+    """
+    y, t = np.asarray(chart.box).mean(axis=1), 0.5
+    many = np.repeat(y[None], BATCH, axis=0), np.full(BATCH, t)
+
+    def compile_all():
+        kern.critical(y, t, chart)
+        if y.size > 1:
+            kern.gradient(*many, chart)
+        kern.landau(y, np.ones_like(y), t, chart)
+        kern.saddle(*many, chart)
+
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(compile_all)
+    pool.shutdown(wait=False)
+    return future

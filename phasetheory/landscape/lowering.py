@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.scipy.special as jsp
 import sympy as sp
 
-from phasetheory import _jax as _  # noqa: F401  (64 bits)
+import phasetheory._jax  # noqa: F401  (64 bits)
 from phasetheory.errors import InputError
 
 

@@ -125,8 +125,8 @@ class Transition:
         control, control_error: location, and a bound on its numerical error.
         low_phase, high_phase: ids.
         low, high: order parameters on both sides, shape (m,).
-        jump: Euclidean length of ``high - low`` in the landscape's jump parameters, over the closest
-            copies.
+        jump: Euclidean length of ``high - low`` in the landscape's jump parameters, over the
+            closest copies.
         slope_change: change of dS/dcontrol from low to high.
         spinodals: where the high phase ends towards low control, and the low phase towards high
             control; None where it does not end in the range, or the transition is continuous.
@@ -174,6 +174,7 @@ class State:
 class PhaseReport:
     """All phases of a landscape and the transitions of its global minimum.
 
+    `equilibrium` lists the pieces of the global minimum, (phase id, from control, to control).
     `status` is ``complete`` if every branch was followed to an end and the global minimum is known
     at every control; otherwise ``incomplete``, and `problems` says why.
     """
@@ -182,6 +183,7 @@ class PhaseReport:
     phases: tuple[Phase, ...]
     transitions: tuple[Transition, ...]
     crossovers: tuple[Crossover, ...]
+    equilibrium: tuple[tuple[str, float, float], ...]
     status: Literal["complete", "incomplete"]
     problems: tuple[str, ...] = ()
     solution: Any = field(default=None, repr=False, compare=False)

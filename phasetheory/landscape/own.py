@@ -1,6 +1,12 @@
-"""A user's own action: a formula with its names, as a `Landscape`."""
+"""A user's own action: a formula with its names, or a TOML file, as a `Landscape`."""
 
+import math
+import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import sympy as sp
 
 from phasetheory.errors import InputError
 from phasetheory.landscape.lowering import lower
@@ -45,8 +51,7 @@ def landscape_from_expression(
     for needed in (*variables, control):
         if needed not in used:
             raise InputError(f"the action does not depend on {needed!r}")
-    symbols = [*parse_names(names)]
-    compiled = lower(formula, symbols)
+    compiled = lower(formula, [sp.Symbol(name, real=True) for name in names])
     n = len(variables)
 
     def action(x, u, theta):
@@ -64,6 +69,98 @@ def landscape_from_expression(
     )
 
 
-def parse_names(names: Sequence[str]):
-    """The symbols that `parse_expression` uses for these names."""
-    return [parse_expression(name, [name]) for name in names]
+def load_landscape(path: Path, control_range: tuple[float, float] | None = None) -> Landscape:
+    """A `Landscape` from a TOML file with the tables ``[action]`` and ``[control]``.
+
+    Args:
+        path: the file; docs/own-actions.md describes it.
+        control_range: replaces the range of the file.
+
+    Raises:
+        InputError: naming the file and the entry that is missing or wrong.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(
+            f"there is no file {path} (and it is neither linear nor softmax)"
+        ) from None
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a text file in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path} is not valid TOML: {error}") from None
+    try:
+        return _from_tables(content, path.stem, control_range)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+_ACTION_KEYS = {"expression", "variables", "control", "parameters", "bounds", "name"}
+_CONTROL_KEYS = {"range", "scale"}
+
+
+def _from_tables(content: dict[str, Any], name: str, control_range) -> Landscape:
+    _only(content, {"action", "control"}, "")
+    action = _entry(content, "action", dict, "")
+    control = _entry(content, "control", dict, "") if control_range is None else {}
+    control = content.get("control", control)
+    _only(action, _ACTION_KEYS, "action.")
+    _only(control, _CONTROL_KEYS, "control.")
+    variables = _entry(action, "variables", list, "action.")
+    if not all(isinstance(v, str) for v in variables):
+        raise InputError("action.variables must be a list of names in quotes")
+    bounds = {
+        variable: _pair(value, f"action.bounds.{variable}")
+        for variable, value in _entry(action, "bounds", dict, "action.").items()
+    }
+    parameters = {
+        key: _real(value, f"action.parameters.{key}")
+        for key, value in _entry(action, "parameters", dict, "action.", {}).items()
+    }
+    if control_range is None:
+        control_range = _pair(_entry(control, "range", list, "control."), "control.range")
+    return landscape_from_expression(
+        _entry(action, "expression", str, "action."),
+        variables,
+        _entry(action, "control", str, "action."),
+        bounds,
+        control_range,
+        parameters=parameters,
+        control_scale=_entry(control, "scale", str, "control.", "linear"),
+        name=_entry(action, "name", str, "action.", name),
+    )
+
+
+def _only(table: Any, known: set[str], where: str) -> None:
+    if not isinstance(table, dict):
+        raise InputError(f"{where.rstrip('.')} must be a table")
+    for key in table:
+        if key not in known:
+            raise InputError(f"unknown entry {where}{key}; known: {', '.join(sorted(known))}")
+
+
+_KINDS = {dict: "a table", list: "a list", str: "a text in quotes"}
+_REQUIRED = object()
+
+
+def _entry(table: dict, key: str, kind: type, where: str, default: Any = _REQUIRED) -> Any:
+    value = table.get(key, default)
+    if value is _REQUIRED:
+        raise InputError(f"the entry {where}{key} is missing")
+    if not isinstance(value, kind):
+        raise InputError(f"{where}{key} must be {_KINDS[kind]}, not {value!r}")
+    return value
+
+
+def _real(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{where} must be a finite number, not {value!r}")
+    return float(value)
+
+
+def _pair(value: Any, where: str) -> tuple[float, float]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise InputError(f"{where} must be two numbers, [lowest, highest], not {value!r}")
+    return _real(value[0], where), _real(value[1], where)

@@ -1,28 +1,25 @@
-"""The phase finder: all minima of a landscape, followed through its range, and their transitions."""
+"""The phase finder: all minima of a landscape, through its range, and their transitions."""
 
-from dataclasses import dataclass, replace
-from types import SimpleNamespace
+from dataclasses import replace
 
-import jax
 import numpy as np
 
 from phasetheory.errors import ActionError, InputError
 from phasetheory.landscape import search
 from phasetheory.landscape.branches import Branch, follow, is_minimum, solve
-from phasetheory.landscape.crossovers import peaks
-from phasetheory.landscape.kernels import EPS, Chart, kernels
+from phasetheory.landscape.crossovers import find_crossovers
+from phasetheory.landscape.kernels import EPS, Chart, kernels, warm_up
 from phasetheory.landscape.model import (
     BranchEnd,
-    Crossover,
     Landscape,
     Phase,
     PhaseReport,
     State,
     Transition,
 )
+from phasetheory.landscape.solution import Solution
 from phasetheory.landscape.symmetry import generators, signed_permutations
 from phasetheory.landscape.transitions import (
-    Envelope,
     Event,
     barrier,
     envelope,
@@ -32,58 +29,8 @@ from phasetheory.landscape.transitions import (
 #: descents of the first search, spread over box and range together
 STARTS = 1024
 MOST_BRANCHES = 64
-
-
-@dataclass(frozen=True)
-class Solution:
-    """The finder's working values in scaled coordinates, kept for further questions."""
-
-    landscape: Landscape
-    kern: SimpleNamespace
-    chart: Chart
-    group: list[np.ndarray]
-    branches: list[Branch]
-
-    def control(self, t):
-        """The control at t in [0, 1]."""
-        lo, hi = self.chart.control
-        u = lo + (hi - lo) * np.asarray(t)
-        return np.exp(u) if self.landscape.control_scale == "log" else u
-
-    def t_of(self, control):
-        """The inverse of `control`."""
-        u = np.log(control) if self.landscape.control_scale == "log" else np.asarray(control)
-        lo, hi = self.chart.control
-        return (u - lo) / (hi - lo)
-
-    def control_rate(self, t):
-        """d control / dt."""
-        lo, hi = self.chart.control
-        factor = self.control(t) if self.landscape.control_scale == "log" else 1.0
-        return (hi - lo) * factor
-
-    def observe(self, y, t) -> np.ndarray:
-        """Order parameters (K, m) of points y (K, n) at t (K,)."""
-        x = np.atleast_2d(y) * np.asarray(self.chart.scale)
-        u = np.broadcast_to(self.control(t), (len(x),))
-        return _observe(self.landscape, x, u, np.asarray(self.chart.theta))
-
-
-def _observe(landscape: Landscape, x, u, theta) -> np.ndarray:
-    if landscape.observe is None:
-        return np.asarray(x)
-    rows = np.arange(-(-len(x) // 256) * 256) % len(x)  # whole blocks: one compilation for all
-    values = _compiled_observe(landscape.observe)(x[rows], u[rows], theta)
-    return np.asarray(values)[: len(x)]
-
-
-def _compiled_observe(observe):
-    if observe not in _OBSERVERS:
-        _OBSERVERS[observe] = jax.jit(jax.vmap(observe, (0, 0, None)))
-    return _OBSERVERS[observe]
-
-
-_OBSERVERS: dict = {}
+#: kinds of ends where a branch loses stability
+SOFT = ("spinodal", "bifurcation")
 
 
 def find_phases(landscape: Landscape) -> PhaseReport:
@@ -118,6 +65,7 @@ def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
         generators=np.zeros((0, n, n + 1)),
     )
     solution = Solution(landscape, kern, chart, [], [])
+    warm_up(kern, chart)
 
     def where(t):
         return f"{landscape.control} = {float(solution.control(t)):.6g}"
@@ -194,7 +142,11 @@ def _explore(solution: Solution, candidates: search.Found) -> None:
         _adopt(solution, candidates)
         fresh = solution.branches[explored:]
         explored = len(solution.branches)
-        starts = [_beyond(end, direction) for b in fresh for end, direction in zip(b.ends, (-1, 1))]
+        starts = [
+            _beyond(end, direction)
+            for b in fresh
+            for end, direction in zip(b.ends, (-1, 1), strict=True)
+        ]
         starts = [s for s in starts if s is not None]
         if not starts:
             return
@@ -208,8 +160,6 @@ def _explore(solution: Solution, candidates: search.Found) -> None:
 
 def _beyond(end, direction: int):
     """Starts on both sides of a soft end, displaced along the soft direction."""
-    if end.kind not in ("spinodal", "bifurcation"):
-        return None
     offsets = np.array([1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
     t = end.t + np.concatenate([direction * offsets, -direction * offsets])
     shifts = np.array([-1.0, -0.3, -0.1, -0.03, -0.01, 0.01, 0.03, 0.1, 0.3, 1.0])
@@ -324,7 +274,11 @@ def _report(solution: Solution, walls: search.Found) -> PhaseReport:
         landscape=landscape,
         phases=tuple(_phase(solution, b, i) for b, i in zip(branches, ids, strict=True)),
         transitions=tuple(_transition(solution, event, ids) for event in line.events),
-        crossovers=tuple(_find_crossovers(solution, line)),
+        crossovers=tuple(find_crossovers(solution, line.pieces)),
+        equilibrium=tuple(
+            (ids[i], float(solution.control(lo)), float(solution.control(hi)))
+            for i, lo, hi in line.pieces
+        ),
         status="incomplete" if problems else "complete",
         problems=tuple(problems),
         solution=solution,
@@ -343,8 +297,8 @@ def _check_walls(solution: Solution, walls: search.Found) -> None:
         place = ", ".join(f"{v} = {c:.6g}" for v, c in zip(landscape.variables, x, strict=True))
         raise ActionError(
             f"the action is lowest on the edge of its bounds, at {place}, {landscape.control} = "
-            f"{float(solution.control(walls.t[i])):.6g}; widen the bounds, or check that the action "
-            "is bounded below"
+            f"{float(solution.control(walls.t[i])):.6g}; widen the bounds, or check that the "
+            "action is bounded below"
         )
 
 
@@ -384,10 +338,7 @@ def _transition(solution: Solution, event: Event, ids: list[str]) -> Transition:
         images = solution.observe(copies[1], np.full(len(copies[1]), event.t))
         jump = float(np.linalg.norm(_span(solution, images) - _span(solution, low), axis=1).min())
         ends = (branches[event.high].ends[0], branches[event.low].ends[1])
-        spinodals = tuple(
-            float(solution.control(e.t)) if e.kind in ("spinodal", "bifurcation") else None
-            for e in ends
-        )
+        spinodals = tuple(float(solution.control(e.t)) if e.kind in SOFT else None for e in ends)
         height = barrier(solution.kern, solution.chart, event, *copies)
         height = None if height is None else height * unit
     return Transition(
@@ -411,42 +362,6 @@ def _span(solution: Solution, values: np.ndarray) -> np.ndarray:
     names = solution.landscape.order_parameters
     chosen = solution.landscape.jump_parameters or names
     return values[..., [names.index(name) for name in chosen]]
-
-
-def _find_crossovers(solution: Solution, line: Envelope):
-    """Where the global minimum changes fastest without a transition, piece by piece."""
-    landscape, branches = solution.landscape, solution.branches
-    in_log = landscape.control_scale == "log"
-    length = float(np.ptp(np.asarray(solution.chart.control)))
-    per = f"dlog({landscape.control})" if in_log else f"d{landscape.control}"
-    spread = np.ptp(np.concatenate([solution.observe(b.y, b.t) for b in branches]), axis=0)
-    for i, lo, hi in line.pieces:
-        branch = branches[i]
-        # next to the ends of a piece, a fast change belongs to the transition there
-        margin = 1e-3 * (hi - lo)
-        t = branch.t[(branch.t >= lo + margin) & (branch.t <= hi - margin)]
-        if t.size < 8:
-            continue
-
-        def rates(s, branch=branch):
-            """|d order parameter / dt| (m,) and |d2S/dcontrol2| of the equilibrium at s."""
-            state = solve(solution.kern, solution.chart, branch.interpolate(s)[0], s)
-            pair = np.array([state["y"] + sign * 1e-5 * state["y_dot"] for sign in (-1, 1)])
-            ends = solution.observe(pair, np.array([s - 1e-5, s + 1e-5]))
-            bend = state["curvature"] - (length * state["slope"] if in_log else 0.0)
-            return np.append(
-                np.abs(ends[1] - ends[0]) / 2e-5, abs(bend) / solution.control_rate(s) ** 2
-            )
-
-        values = np.array([rates(s) for s in t])
-        change = np.ptp(solution.observe(branch.interpolate(t), t), axis=0)
-        named = [*landscape.order_parameters, None]
-        for k, name in enumerate(named):
-            if name is not None and change[k] <= 1e-3 * spread[k]:
-                continue
-            what = f"|d {name}/{per}|" if name else f"|d²S/d{landscape.control}²|"
-            for where, _ in peaks(lambda s, k=k: rates(s)[k], t, values[:, k])[:1]:
-                yield Crossover(float(solution.control(where)), name, f"largest {what}")
 
 
 def states_at(report: PhaseReport, control: float) -> list[State]:

@@ -5,10 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from phasetheory.errors import ActionError
-from phasetheory.landscape.kernels import Chart
-
-#: descents run in batches of this size, so that one compilation serves all
-BATCH = 512
+from phasetheory.landscape.kernels import BATCH, Chart
 
 
 @dataclass(frozen=True)

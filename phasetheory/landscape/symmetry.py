@@ -1,4 +1,4 @@
-"""Symmetries of an action, read off its values: signed permutations and continuous affine groups."""
+"""Symmetries of an action, read off its values: signed permutations, continuous groups."""
 
 from itertools import permutations, product
 

@@ -139,15 +139,16 @@ def _next_crossing(kern, chart, branches, i, t_from) -> Event | None:
         gap = action_at(mine, grid) - action_at(other, grid)
         rising = np.flatnonzero((gap[:-1] <= 0) & (gap[1:] > 0))
         for k in rising:
-            event = _coexistence(kern, chart, branches, i, j, grid[k], grid[k + 1])
+            around = (grid[max(k - 1, 0)], grid[k], grid[k + 1], grid[min(k + 2, grid.size - 1)])
+            event = _coexistence(kern, chart, branches, i, j, *around)
             if event is not None and event.t > t_from + 1e-13:
                 best = event
                 break
     return best
 
 
-def _coexistence(kern, chart, branches, i, j, a, b) -> Event | None:
-    """Equal action of two branches in [a, b], solved on exact minima."""
+def _coexistence(kern, chart, branches, i, j, before, a, b, after) -> Event | None:
+    """Equal action of two branches in [a, b], or just outside, solved on exact minima."""
 
     def states(t):
         return [solve(kern, chart, branches[k].interpolate(t)[0], t) for k in (i, j)]
@@ -156,8 +157,10 @@ def _coexistence(kern, chart, branches, i, j, a, b) -> Event | None:
         mine, other = states(t)
         return float(mine["action"] - other["action"])
 
-    if gap(a) * gap(b) > 0:
-        return None  # the sign change was round-off of the interpolation
+    # where the crossing falls on a node, round-off may put it on the other side
+    a, b = (a if gap(a) <= 0 else before), (b if gap(b) > 0 else after)
+    if gap(a) > 0 or gap(b) <= 0:
+        return None
     t = float(brentq(gap, a, b, xtol=1e-16, rtol=4 * EPS))
     mine, other = states(t)
     slope_change = float(other["slope"] - mine["slope"])

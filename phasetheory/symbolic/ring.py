@@ -15,10 +15,8 @@ def _reduce(polynomial: sp.Expr) -> dict[str, sp.Expr]:
     """Coefficients of J, S, S^T and the identity in a product of two elements of the algebra."""
     coefficients = {name: sp.Integer(0) for name in ("J", "S", "St", "one", "other")}
     for (j, s, st), coefficient in sp.Poly(polynomial, _J, _S, _St).terms():
-        if j:
-            name = "J"  # J absorbs J, S and S^T
-        else:
-            name = {0: "one", 1: "S", -1: "St"}.get(s - st, "other")
+        # J absorbs J, S and S^T
+        name = "J" if j else {0: "one", 1: "S", -1: "St"}.get(s - st, "other")
         coefficients[name] += coefficient
     return coefficients
 

@@ -1,0 +1,78 @@
+"""The command line: one module per command, and nothing that another program could not call.
+
+Commands import what computes only when they run, so that ``--help`` answers at once. Bad input ends
+in one sentence on standard error and exit status 2; an incomplete result in exit status 1.
+"""
+
+import hashlib
+import os
+import platform
+import sys
+from pathlib import Path
+
+import click
+
+from phasetheory import __version__
+from phasetheory.cli.latex import latex
+from phasetheory.cli.phases import phases
+from phasetheory.errors import PhaseTheoryError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="phasetheory")
+def app() -> None:
+    """How much data does a network need before an attention circuit appears, and does it appear
+    suddenly or gradually?"""
+
+
+app.add_command(phases)
+app.add_command(latex)
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit status: 0, 1 (incomplete), 2 (bad input)."""
+    _cache_compilations()
+    try:
+        return app.main(arguments, prog_name="phasetheory", standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.ClickException as error:
+        return _fail(error.format_message())
+    except PhaseTheoryError as error:
+        return _fail(str(error))
+    except (click.Abort, KeyboardInterrupt):
+        return _fail("interrupted", status=130)
+    except BrokenPipeError:
+        # the reader of our output has gone; there is nobody to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def main() -> None:
+    """Entry point of the ``phasetheory`` command."""
+    sys.exit(run())
+
+
+def _fail(sentence: str, status: int = 2) -> int:
+    click.echo(f"phasetheory: {' '.join(sentence.split())}", err=True)
+    return status
+
+
+def _cache_compilations() -> None:
+    """Let JAX keep compiled kernels between runs, unless the user has chosen where, or not to.
+
+    Compiled code fits one kind of processor, so each kind gets a folder of its own. XLA still warns
+    of tuning flags that differ even on the same processor; only its fatal messages are let through.
+    """
+    try:
+        flags = next(
+            line for line in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in line
+        )
+    except (OSError, StopIteration):
+        flags = platform.processor() or platform.node()
+    kind = hashlib.sha256(f"{platform.machine()} {flags}".encode()).hexdigest()[:12]
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(root / "phasetheory" / kind))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

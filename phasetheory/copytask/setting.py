@@ -1,0 +1,50 @@
+"""A setting of the copy task."""
+
+import math
+from dataclasses import dataclass
+
+from phasetheory.errors import InputError
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes and scales of the copy task and its network (pure numbers).
+
+    Attributes:
+        L: sequence length, a whole number of at least 2.
+        V: number of token symbols, a whole number of at least 2.
+        kappa: ridge, or temperature of the posterior.
+        var_g: prior variance of an attention logit.
+        var_w: prior variance of an entry of W.
+
+    Raises:
+        InputError: naming the value that is out of range.
+    """
+
+    L: int = 64
+    V: int = 16
+    kappa: float = 1.0
+    var_g: float = 1.0
+    var_w: float = 1.0
+
+    def __post_init__(self):
+        for name in ("L", "V"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise InputError(f"{name} must be a whole number, not {value!r}")
+            if value < 2:
+                raise InputError(f"{name} must be at least 2, not {value}")
+            if value > 10**9:
+                raise InputError(f"{name} must be at most 10^9, not {value}")
+        for name in ("kappa", "var_g", "var_w"):
+            value = getattr(self, name)
+            if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
+                raise InputError(f"{name} must be a positive number, not {value!r}")
+
+    @property
+    def sigma_g(self) -> float:
+        return math.sqrt(self.var_g)
+
+    @property
+    def sigma_w(self) -> float:
+        return math.sqrt(self.var_w)
