@@ -30,8 +30,8 @@ def landscape(
     """The landscape of an attention at a level, with the number of sequences P as its control.
 
     Args:
-        attention: "linear" (coordinates and order parameters c_1, c_G) or "softmax" (coordinate h,
-            order parameters a, a_G, h).
+        attention: "linear" (coordinates alpha, c_G; order parameters c_1, c_G, alpha = c_1 + c_G) or
+            "softmax" (coordinate h; order parameters a, a_G, h).
         level: "tree" (with the logarithms of the marginal over W) or "map" (without).
         P_range: lowest and highest P, on a logarithmic scale; by default `typical_range`.
 
@@ -61,11 +61,14 @@ def landscape(
         },
     }
     if attention == "linear":
-        reach = 8 * max(_pooling_scale(setting), _copying_scale(setting))
+        pooling, copying = 8 * _pooling_scale(setting), 8 * _copying_scale(setting)
         return Landscape(
-            variables=("c_1", "c_G"),
+            variables=("alpha", "c_G"),
             action=_linear_action(level),
-            bounds=((-reach, reach), (-reach, reach)),
+            bounds=((-pooling - copying, pooling + copying), (-copying, copying)),
+            observe=_linear_observe,
+            order_parameters=("c_1", "c_G", "alpha"),
+            jump_parameters=("c_1", "c_G"),
             **common,
         )
     return Landscape(
@@ -81,8 +84,13 @@ def landscape(
 
 @cache
 def _linear_action(level: str) -> Callable:
-    action = lower(linear_derivation()[level].value, (sym.c_1, sym.c_G, sym.P, *_PARAMETERS))
+    in_alpha = linear_derivation()[f"{level}_in_alpha"].value
+    action = lower(in_alpha, (sym.alpha, sym.c_G, sym.P, *_PARAMETERS))
     return lambda x, P, theta: action(x[0], x[1], P, *theta)
+
+
+def _linear_observe(x, P, theta):
+    return jnp.stack([x[0] - x[1], x[1], x[0]])
 
 
 @cache
@@ -116,7 +124,7 @@ def typical_range(attention: str, setting: Setting) -> tuple[float, float]:
         return _round(min(prior * V * L, kappa * V**2) / 10, copying * 20)
     h = _best_logit(setting)
     threshold = kappa * L / setting.var_g * h * (h + 1)
-    return _round(max(threshold / 20, 1.0), (threshold + logs * math.log(L)) * 20)
+    return _round(threshold / 20, (threshold + logs * math.log(L)) * 20)
 
 
 def _round(low: float, high: float) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """Following a minimum through the range of the control, to where it ends.
 
 Natural-parameter continuation with a Newton corrector (Deuflhard's contraction test decides whether
-a step stayed on its branch). The distance to a loss of stability follows from the softest
-eigenvalue ``w`` and its slope along the branch: ``d = w/|dw/dt|`` is ``p`` times the distance, with
+a step stayed on its branch). The distance to a loss of stability follows from the
+eigenvalues ``w`` of the Hessian and their slopes along the branch: ``d = w/|dw/dt|`` is ``p`` times the distance, with
 p = 2 at a spinodal (w ~ distance^1/2) and p = 1 where the branch bifurcates (w ~ distance). Steps
 shrink with that distance, so both ends are approached geometrically and never solved at the
 singular point itself.
@@ -111,20 +111,19 @@ def _march(kern, chart, state, t, direction):
     box = np.asarray(chart.box)
     nodes = []
     limit = 1.0 if direction > 0 else 0.0
-    step, previous = LARGEST_STEP, None
+    step, power, previous = LARGEST_STEP, 2.0, None
     while True:
         remaining = abs(limit - t)
         if remaining == 0:
-            return nodes, End(limit, state["y"], "range", 0.0, state["soft"])
-        w, w_dot = float(state["eigenvalues"][0]), direction * float(state["soft_dot"])
-        distance = w / -w_dot if w_dot < 0 else np.inf
-        power = 2.0
-        if previous is not None and np.isfinite(distance) and np.isfinite(previous[1]):
+            return nodes, End(limit, state["y"], "range", 0.0, state["modes"][:, 0])
+        distance, noise, _ = _softening(state, direction)
+        clean = noise < 0.01 * distance
+        if previous is not None and clean and np.isfinite(distance) and np.isfinite(previous[1]):
             power = float(np.clip((previous[1] - distance) / previous[0], 0.9, 2.2))
         gap = distance / power
         clear = min(abs(power - 1), abs(power - 2)) < 0.03
-        if gap <= (END_DISTANCE if clear else SMALLEST_END_DISTANCE):
-            return nodes, _soft_end(state, t, direction, distance, power)
+        if gap <= (SMALLEST_END_DISTANCE if clean and not clear else END_DISTANCE):
+            return nodes, _soft_end(state, t, direction, power)
         step = min(step, remaining, 0.7 * gap)
         while True:
             t_new = limit if step >= remaining else t + direction * step
@@ -140,8 +139,9 @@ def _march(kern, chart, state, t, direction):
                     | (state["y"] >= box[:, 1] - 1e-6 * (box[:, 1] - box[:, 0]))
                 )
                 if gap < 1e-6:  # round-off stops the approach: the extrapolation is what is known
-                    return nodes, _soft_end(state, t, direction, distance, power)
-                return nodes, End(t, state["y"], "bounds" if near else "lost", 0.0, state["soft"])
+                    return nodes, _soft_end(state, t, direction, power)
+                kind = "bounds" if near else "lost"
+                return nodes, End(t, state["y"], kind, 0.0, state["modes"][:, 0])
         previous = (abs(t_new - t), distance)
         t, state = t_new, new
         nodes.append((t, state))
@@ -151,22 +151,33 @@ def _march(kern, chart, state, t, direction):
 def _stayed(old, new, dt: float) -> bool:
     if not is_minimum(new) or new["contraction"] > 0.25 or new["first"] > LARGEST_CORRECTION:
         return False
-    w_old, w_new = old["eigenvalues"][0], new["eigenvalues"][0]
-    expected = w_old + dt * old["soft_dot"]
-    return bool(abs(w_new - expected) <= 0.5 * max(w_old, w_new))
+    w_old, w_new = old["eigenvalues"], new["eigenvalues"]
+    off = np.abs(w_new - (w_old + dt * old["eigenvalues_dot"]))
+    return bool(np.all(off <= 0.5 * np.maximum(w_old, w_new)))
 
 
-def _soft_end(state, t, direction, distance, power) -> End:
+def _softening(state, direction: int) -> tuple[float, float, int]:
+    """The smallest w/|dw/dt| among the eigenvalues w that fall, its round-off, and its mode.
+
+    The last Newton step tells by how much round-off shifts the minimum, and so w, whose derivative
+    is of order one in the chart's units.
+    """
+    w, fall = state["eigenvalues"], -direction * state["eigenvalues_dot"]
+    distances = np.where(fall > 0, w / np.where(fall > 0, fall, 1.0), np.inf)
+    mode = int(np.argmin(distances))
+    if not np.isfinite(distances[mode]):
+        return np.inf, 0.0, 0
+    return float(distances[mode]), float(state["last"] / fall[mode]), mode
+
+
+def _soft_end(state, t, direction, power) -> End:
+    distance, noise, mode = _softening(state, direction)
     nearest = 2 if power > 1.5 else 1
     gap = distance / nearest
-    # the next order of w(distance) is sqrt(distance) smaller, the exponent may not be clear, and
-    # the last Newton step tells how round-off shifts the minimum and with it w
-    shift = (
-        10 * float(state["last"]) * abs(state["eigenvalues"][-1]) / abs(float(state["soft_dot"]))
-    )
-    error = gap * max(abs(power - nearest), np.sqrt(gap)) + shift + 4 * EPS
+    # the next order of w(distance) is sqrt(distance) smaller, and the exponent may not be clear
+    error = gap * max(abs(power - nearest), np.sqrt(gap)) + 10 * noise + 4 * EPS
     # y approaches its end as distance^(1/2) on all branches but the smooth one, where y_dot is
     # finite and the correction vanishes
     y = state["y"] + direction * 2 * gap * state["y_dot"]
     kind = "spinodal" if nearest == 2 else "bifurcation"
-    return End(float(t + direction * gap), y, kind, float(error), state["soft"])
+    return End(float(t + direction * gap), y, kind, float(error), state["modes"][:, mode])

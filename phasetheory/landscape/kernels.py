@@ -111,8 +111,8 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
             "curvature": curvature,
             "y_dot": y_dot,
             "eigenvalues": w,
-            "soft": v[:, 0],
-            "soft_dot": v[:, 0] @ H_dot @ v[:, 0],
+            "modes": v,
+            "eigenvalues_dot": jnp.sum(v * (H_dot @ v), axis=0),
         }
 
     def polish(y, t, chart):

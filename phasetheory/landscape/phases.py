@@ -187,7 +187,7 @@ def _adopt(solution: Solution, candidates: search.Found) -> None:
             _add_copy(solution, known, state["y"], t)
             continue
         branch = follow(kern, chart, y, t)
-        if branch is None:
+        if branch is None or any(_repeats(solution, branch, b) for b in branches):
             continue
         branches.append(branch)
         open_ &= ~_lies_on(branch, candidates)
@@ -221,6 +221,14 @@ def _same_phase(solution: Solution, branch: Branch, state, t: float) -> bool:
         and off["slope"] <= 1e-7 * (1 + abs(float(other["slope"])))
         and (det <= 1e-4 or bool(solution.chart.generators.shape[0]))
     )
+
+
+def _repeats(solution: Solution, branch: Branch, known: Branch) -> bool:
+    """Whether a branch is a known one, met where round-off hid it (next to an end, say)."""
+    low, high = branch.ends[0].t, branch.ends[1].t
+    times = [low + share * (high - low) for share in (0.25, 0.5, 0.75)]
+    states = [solve(solution.kern, solution.chart, branch.interpolate(t)[0], t) for t in times]
+    return all(_same_phase(solution, known, s, t) for s, t in zip(states, times, strict=True))
 
 
 def _add_copy(solution: Solution, branch: Branch, y, t: float) -> None:
@@ -334,12 +342,14 @@ def _transition(solution: Solution, event: Event, ids: list[str]) -> Transition:
     height: float | None = 0.0
     jump = 0.0
     if event.order == "first" or (event.order == "undetermined" and event.quartic is None):
-        copies = [_copies(solution, y) for y in (event.y_low, event.y_high)]
-        images = solution.observe(copies[1], np.full(len(copies[1]), event.t))
-        jump = float(np.linalg.norm(_span(solution, images) - _span(solution, low), axis=1).min())
+        images = _copies(solution, event.y_high)
+        values = solution.observe(images, np.full(len(images), event.t))
+        jump = float(np.linalg.norm(_span(solution, values) - _span(solution, low), axis=1).min())
         ends = (branches[event.high].ends[0], branches[event.low].ends[1])
         spinodals = tuple(float(solution.control(e.t)) if e.kind in SOFT else None for e in ends)
-        height = barrier(solution.kern, solution.chart, event, *copies)
+        height = barrier(
+            solution.kern, solution.chart, event, branches, lambda y: _copies(solution, y)
+        )
         height = None if height is None else height * unit
     return Transition(
         order=event.order,

@@ -1,6 +1,7 @@
 """Transitions of the global minimum: where branches cross or grow out of each other, and how."""
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from scipy.optimize import brentq
@@ -12,7 +13,7 @@ from phasetheory.landscape.search import in_batches
 
 #: relative size of the quartic coefficient below which it counts as zero, resp. as not resolved
 QUARTIC_ZERO = 1e-8
-QUARTIC_RESOLVED = 1e-5
+QUARTIC_RESOLVED = 1e-7
 #: smallest jump, in units of the spread of the minima, that is told from none
 JUMP_RESOLVED = 1e-6
 
@@ -212,37 +213,35 @@ def _continuous(kern, chart, branches, i, j) -> Event:
         sides = sides[:1]
     # on the branch that stays smooth (the symmetric one) the end is exact to the last digit
     at, smooth, node = min(sides, key=lambda side: float(np.linalg.norm(side[1].y_dot[side[2]])))
-    order, quartic = _landau(kern, chart, smooth, node, at)
+    y = smooth.y[node] + (at.t - smooth.t[node]) * smooth.y_dot[node]
+    order, quartic = _landau(kern, chart, y, at.t, float(smooth.eigenvalues.max()))
     return Event(
         t=at.t,
         error=at.error,
         low=i,
         high=j,
-        y_low=at.y,
-        y_high=at.y,
+        y_low=y,
+        y_high=y,
         slope_change=0.0,
         order=order,
         quartic=quartic,
     )
 
 
-def _landau(kern, chart: Chart, branch: Branch, node: int, end) -> tuple[Order, float]:
-    """Order of a continuous transition from the quartic form of the soft directions.
+def _landau(kern, chart: Chart, y, t: float, stiffness: float) -> tuple[Order, float]:
+    """Order of a continuous transition at (y, t) from the quartic form of the soft directions.
 
-    The stiff directions are eliminated: along a soft v the reduced coefficient is
+    Soft are the directions whose eigenvalue vanishes beside `stiffness`. The stiff directions are eliminated: along a soft v the reduced coefficient is
     ``S_vvvv - 3 c H^+ c`` with ``c = d/dy (v.H.v)`` on the stiff directions (Landau theory; the
     Lyapunov-Schmidt reduction). It is measured against the size of ``S_vvvv`` over the spread of
     the minima, which makes it free of units.
     """
-    y, t = branch.y[node], branch.t[node]
 
     def derivatives(y, v):
         return {k: np.asarray(x) for k, x in kern.landau(y, v, t, chart).items()}
 
-    w, directions = np.linalg.eigh(derivatives(y, end.soft)["hessian"])
-    soft = w <= max(100 * w[0], 1e-6 * w[-1])
-    if not soft.any() or (w[0] > 1e-3 * max(w[-1], 1e-300) and w.size > 1):
-        soft = np.arange(w.size) == 0
+    w, directions = np.linalg.eigh(derivatives(y, np.ones_like(y))["hessian"])
+    soft = w <= max(w[0], 1e-6 * stiffness)
     basis, stiff = directions[:, soft], directions[:, ~soft]
     worst, natural = np.inf, 0.0
     for v in _sphere(basis):
@@ -285,44 +284,72 @@ def _reach(box: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
     return float(min(1.0, 0.9 * room.min()))
 
 
-def barrier(kern, chart: Chart, event: Event, copies_low, copies_high) -> float | None:
-    """Height of the lowest saddle that joins the two phases of a first-order event.
+def barrier(kern, chart: Chart, event: Event, branches: list[Branch], copies) -> float | None:
+    """Height of the lowest pass between the two phases of a first-order event.
+
+    Saddles of index one are sought around the paths between all minima present; each is followed
+    down on both sides. The pass is the lowest set of saddles that joins the two phases, if need be
+    by way of other minima.
 
     Args:
-        copies_low, copies_high: (K, n) positions of all copies of the phases at ``event.t``.
+        copies: function that gives the (K, n) images of a point under the symmetries.
 
     Returns:
-        The height in units of the scaled action, or None where no such saddle was found.
+        The height in units of the scaled action, or None where no such saddles were found.
     """
     t = event.t
-    pairs = [(a, b) for a in copies_low[:8] for b in copies_high[:8]]
-    pairs.sort(key=lambda pair: float(np.linalg.norm(pair[0] - pair[1])))
-    starts = []
-    for a, b in pairs[:4]:
-        path = a + np.linspace(0, 1, 130)[1:-1, None] * (b - a)
-        values = in_batches(kern.value, chart, path, t)["value"]
-        top = int(np.argmax(values))
-        side = np.random.default_rng(0).normal(size=(15, a.size)) * np.linalg.norm(b - a)
-        reach = np.repeat([0.01, 0.05, 0.2], 5)[:, None]
-        starts += [path[top], *(path[top] + reach * side)]
+    present = [i for i, b in enumerate(branches) if b.covers(t)]
+    minima = {i: solve(kern, chart, branches[i].interpolate(t)[0], t) for i in present}
+    starts = [
+        start
+        for i, j in combinations(present, 2)
+        for start in _path_tops(kern, chart, t, copies(minima[i]["y"]), copies(minima[j]["y"]))
+    ]
     box = np.asarray(chart.box)
     y = np.clip(np.array(starts), box[:, 0], box[:, 1])
     out = in_batches(kern.saddle, chart, y, t)
     w = out["eigenvalues"]
-    good = out["converged"] & (w[:, 0] < 0) & (w[:, 1:] > 0).all(axis=1)
-    if not good.any():
+    good = np.flatnonzero(out["converged"] & (w[:, 0] < 0) & (w[:, 1:] > 0).all(axis=1))
+    if not good.size:
         return None
-    low, high = (float(solve(kern, chart, y, t)["slope"]) for y in (event.y_low, event.y_high))
-    middle, width = (low + high) / 2, abs(high - low)
     shift = 1e-3 * np.linalg.norm(event.y_high - event.y_low)
-    slopes = []
+    feet = []
     for sign in (1, -1):
-        feet = in_batches(kern.polish, chart, out["y"] + sign * shift * out["soft"], t)["y"]
-        slopes.append(np.array([float(solve(kern, chart, foot, t)["slope"]) for foot in feet]))
-        # phases at coexistence have equal action; their slopes tell them (and no copies) apart
-        good &= np.minimum(abs(slopes[-1] - low), abs(slopes[-1] - high)) <= 1e-3 * width
-    good &= (slopes[0] - middle) * (slopes[1] - middle) < 0
-    if not good.any():
-        return None
-    base = float(solve(kern, chart, event.y_low, t)["action"])
-    return max(float(out["action"][good].min()) - base, 0.0)
+        aside = out["y"][good] + sign * shift * out["soft"][good]
+        feet.append(in_batches(kern.polish, chart, aside, t)["y"])
+    joined = {i: {i} for i in present}
+    for k in np.argsort(out["action"][good], kind="stable"):
+        ends = [_which(minima, solve(kern, chart, foot[k], t)) for foot in feet]
+        if None in ends:
+            continue
+        union = joined[ends[0]] | joined[ends[1]]
+        for i in union:
+            joined[i] = union
+        if event.high in joined[event.low]:
+            base = float(minima[event.low]["action"])
+            return max(float(out["action"][good][k]) - base, 0.0)
+    return None
+
+
+def _path_tops(kern, chart: Chart, t: float, low, high) -> list[np.ndarray]:
+    """The highest points of straight paths between copies of two minima, and points around them."""
+    pairs = [(a, b) for a in low[:8] for b in high[:8]]
+    pairs.sort(key=lambda pair: float(np.linalg.norm(pair[0] - pair[1])))
+    starts = []
+    for a, b in pairs[:2]:
+        path = a + np.linspace(0, 1, 130)[1:-1, None] * (b - a)
+        top = path[int(np.argmax(in_batches(kern.value, chart, path, t)["value"]))]
+        side = np.random.default_rng(0).normal(size=(15, a.size)) * np.linalg.norm(b - a)
+        starts += [top, *(top + np.repeat([0.01, 0.05, 0.2], 5)[:, None] * side)]
+    return starts
+
+
+def _which(minima: dict, state) -> int | None:
+    """The phase of a minimum: phases may have equal action here, so their slopes count as well."""
+    off = {
+        i: abs(float(state["action"] - m["action"])) + abs(float(state["slope"] - m["slope"]))
+        for i, m in minima.items()
+    }
+    best = min(off, key=lambda i: off[i])
+    size = 1e-6 * (1 + abs(float(minima[best]["slope"])) + abs(float(minima[best]["action"])))
+    return best if off[best] <= size else None

@@ -32,12 +32,30 @@ def linear_derivation() -> Derivation:
     the constant ``P/2 kappa``.
     """
     ansatz = invariants(c_1, c_G)
-    in_alpha = {name: sp.factor(e.subs(c_1, alpha - c_G)) for name, e in ansatz.items()}
+    in_alpha = {
+        name: sp.collect(sp.expand(e.subs(c_1, alpha - c_G)), (c_G, c_G**2))
+        for name, e in ansatz.items()
+    }
     prior = L**2 * q / (2 * sigma_g**2)
+    map_action = prior + data_gain()
+    tree_action = map_action + data_log_cost()
     point = {r: ansatz["r"], q: ansatz["q"], b_u: ansatz["b_u"], b: ansatz["b"]}
 
     def at_point(action: sp.Expr) -> sp.Expr:
         return action.subs(point).subs(lam, LAMBDA)
+
+    def at_alpha(action: sp.Expr) -> sp.Expr:
+        return action.subs({symbol: in_alpha[str(symbol)] for symbol in point}).subs(lam, LAMBDA)
+
+    def coordinates(level: str, action: sp.Expr) -> Step:
+        return Step(
+            f"{level}_in_alpha",
+            f"The level {level} in $\\alpha$ and $c_G$",
+            r"With $\alpha = c_1 + c_G$ instead of $c_1$, in which $q$ is diagonal, the action is",
+            sp.Eq(sp.Symbol(f"S_{level}"), at_alpha(action), evaluate=False),
+            r"The invariants of the ansatz in $\alpha$ and $c_G$; at large $L$ this form loses no "
+            r"digits.",
+        )
 
     own = (
         Step(
@@ -50,13 +68,14 @@ def linear_derivation() -> Derivation:
         Step(
             "ansatz",
             "Order parameters",
-            r"Relabelling the positions of an i.i.d. sequence leaves the posterior unchanged, so "
-            r"the symmetric attention matrices are $A = c_1 J + c_G S$: uniform pooling and "
-            r"copying. With $\alpha = c_1 + c_G$ their invariants are",
+            r"Relabelling the positions of inputs and targets together leaves the posterior "
+            r"unchanged. The attention matrices with this symmetry are $A = c_1 J + c_G S$: "
+            r"uniform pooling and copying. With $\alpha = c_1 + c_G$ their invariants are",
             sp.Tuple(
                 *(sp.Eq(symbol, in_alpha[str(symbol)], evaluate=False) for symbol in (r, q, b_u, b))
             ),
-            r"$J^2 = J$, $JS = SJ = J$, $S^{\top}S = 1$, with traces $\operatorname{tr}J = 1$ and "
+            r"$S^{\top}A$ commutes with every permutation, so it is a combination of $J$ and the "
+            r"identity. Then $J^2 = J$, $JS = SJ = J$, $S^{\top}S = 1$, with traces $\operatorname{tr}J = 1$ and "
             r"$\operatorname{tr}S = 0$.",
         ),
         Step(
@@ -64,22 +83,24 @@ def linear_derivation() -> Derivation:
             "Action at the level map",
             r"The energy whose minimum an optimiser with weight decay on $(G, W)$ finds: prior and "
             r"fit, with $W$ at its best value,",
-            sp.Eq(sp.Symbol("S_map"), at_point(prior + data_gain()), evaluate=False),
+            sp.Eq(sp.Symbol("S_map"), at_point(map_action), evaluate=False),
             r"Maximising over $W$ instead of integrating gives the same fit without the "
             r"logarithms.",
         ),
+        coordinates("map", map_action),
         Step(
             "tree",
             "Action at the level tree",
             r"The effective action of the two order parameters,",
             sp.Eq(
                 sp.Symbol("S_tree"),
-                at_point(prior + data_log_cost() + data_gain()),
+                at_point(tree_action),
                 evaluate=False,
             ),
             r"Prior energy plus the marginal over $W$, at $A = c_1 J + c_G S$. It is even under "
             r"$(c_1, c_G) \to (-c_1, -c_G)$, the sign that $W$ can absorb.",
         ),
+        coordinates("tree", tree_action),
     )
     return Derivation(
         key="linear",

@@ -16,8 +16,8 @@ from phasetheory.symbolic.symbols import L, P, V, b, b_u, kappa, lam, q, r, sigm
 trace_M = sp.Symbol("tau_M", real=True)
 total_M = sp.Symbol("s_M", real=True)
 #: probabilities of two symbols, and the Kronecker symbols of positions and of symbols
-p_a, p_b = sp.symbols("p_a p_b", nonnegative=True)
-same_position, same_symbol = sp.symbols("delta_ij delta_ab", nonnegative=True)
+p_c, p_d = sp.symbols("p_c p_d", nonnegative=True)
+same_position, same_symbol = sp.symbols("delta_ij delta_cd", nonnegative=True)
 
 #: one mode of W: data strength phi (eigenvalue of Phi) and overlap beta (eigenvalue of B)
 phi = sp.Symbol("phi", nonnegative=True)
@@ -41,8 +41,8 @@ def token_moment(probabilities, trace, total) -> sp.Matrix:
 
     def at(i: int, j: int):
         values = {
-            p_a: probabilities[i],
-            p_b: probabilities[j],
+            p_c: probabilities[i],
+            p_d: probabilities[j],
             same_symbol: int(i == j),
             trace_M: trace,
             total_M: total,
@@ -55,7 +55,7 @@ def token_moment(probabilities, trace, total) -> sp.Matrix:
 
 @cache
 def moment_step() -> Step:
-    pair = same_position * same_symbol * p_a + (1 - same_position) * p_a * p_b
+    pair = same_position * same_symbol * p_c + (1 - same_position) * p_c * p_d
     pair = sp.expand(pair)
     # sum_ij M_ij (k_0 + k_1 delta_ij) = k_0 * (sum of M) + k_1 * (trace of M)
     value = pair.coeff(same_position, 1) * trace_M + pair.coeff(same_position, 0) * total_M
@@ -64,16 +64,16 @@ def moment_step() -> Step:
         "Moments of the tokens",
         r"For any fixed matrix $M$ with trace $\tau_M$ and sum of entries $s_M$, and any token "
         r"probabilities $p_v$, the entries of $\mathbb{E}[X^{\top} M X]$ are",
-        sp.Eq(sp.Symbol("m_ab"), sp.collect(sp.expand(value), [trace_M, total_M]), evaluate=False),
+        sp.Eq(sp.Symbol("m_cd"), sp.collect(sp.expand(value), [trace_M, total_M]), evaluate=False),
         r"Two different positions hold independent symbols, one position holds one symbol: "
-        r"$\mathbb{E}[x_{ia}x_{jb}] = \delta_{ij}\delta_{ab}\,p_a + (1-\delta_{ij})\,p_a p_b$. "
+        r"$\mathbb{E}[x_{ic}x_{jd}] = \delta_{ij}\delta_{cd}\,p_c + (1-\delta_{ij})\,p_c p_d$. "
         r"Summing against $M_{ij}$ leaves only its trace and its total.",
     )
 
 
 @cache
 def spectrum_step() -> Step:
-    uniform = moment_step().value.subs({p_a: 1 / V, p_b: 1 / V})
+    uniform = moment_step().value.subs({p_c: 1 / V, p_d: 1 / V})
     off = uniform.subs(same_symbol, 0)
     diagonal = sp.simplify(uniform.subs(same_symbol, 1) - off)
     constant = sp.simplify(diagonal + V * off)
@@ -146,9 +146,10 @@ def matrix_marginal_step() -> Step:
         "marginal",
         "The marginal over W, for any data",
         r"With $\Phi = \sum_\mu X^{\top}A^{\top}AX$ and $B = \sum_\mu X^{\top}A^{\top}SX$ the "
-        r"weights $W$ integrate out exactly, and up to the constant "
-        r"$\sum_\mu \|Y^\mu\|^2/(2\kappa L) = P/2\kappa$",
-        sp.Eq(sp.Symbol("S_data"), value, evaluate=False),
+        r"weights $W$ integrate out exactly. Up to the constant "
+        r"$\sum_\mu \|Y^\mu\|^2/(2\kappa L) = P/2\kappa$, minus the log of the marginal "
+        r"likelihood is",
+        sp.Eq(sp.Symbol("S_exact"), value, evaluate=False),
         r"The exponent is quadratic in $W$ and its $V$ columns are independent given $A$; in the "
         r"eigenbasis of $\Phi$ each entry is one mode of the previous step.",
     )

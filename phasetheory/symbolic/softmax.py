@@ -85,8 +85,8 @@ def softmax_derivation() -> Derivation:
             "Integrating out the gauge direction",
             r"Softmax ignores $g_1$; integrating it out leaves, up to a constant,",
             sp.Eq(sp.Symbol("S_prior"), prior, evaluate=False),
-            r"Gaussian integral over $g_1$, whose maximum lies at $g_1 = -h/L$: "
-            r"$\frac{Lh^2}{2\sigma_g^2}\left(1 - \frac1L\right)$.",
+            r"Gaussian integral over $g_1$, whose integrand has its maximum at $g_1 = -h/L$, with "
+            r"the energy $\frac{Lh^2}{2\sigma_g^2}\left(1 - \frac1L\right)$.",
         ),
         Step(
             "weight",
@@ -106,7 +106,7 @@ def softmax_derivation() -> Derivation:
         Step(
             "ansatz",
             "Invariants of the rows",
-            r"At this attention matrix",
+            r"At this attention matrix the invariants are",
             sp.Tuple(
                 *(sp.Eq(symbol, row[str(symbol)], evaluate=False) for symbol in (r, q, b_u, b))
             ),
@@ -126,8 +126,7 @@ def softmax_derivation() -> Derivation:
             r"The effective action of the copy logit: the posterior density of $h$ is "
             r"proportional to $e^{-S_{\mathrm{tree}}(h)}$ with",
             sp.Eq(sp.Symbol("S_tree"), at_point(data_log_cost() + data_gain()), evaluate=False),
-            r"Prior energy plus the marginal over $W$; $1-a$ is written "
-            r"$\operatorname{logistic}(\log(L-1)-h)$.",
+            r"Prior energy plus the marginal over $W$.",
         ),
         Step(
             "jacobian",

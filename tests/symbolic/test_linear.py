@@ -27,6 +27,7 @@ from phasetheory.symbolic.symbols import (
 D = linear_derivation()
 PARAMETERS = [L, V, P, kappa, sigma_g, sigma_w]
 ACTION = {key: lower(D[key].value, [c_1, c_G, *PARAMETERS]) for key in ("map", "tree")}
+IN_ALPHA = {k: lower(D[f"{k}_in_alpha"].value, [alpha, c_G, *PARAMETERS]) for k in ACTION}
 SYSTEMS = [(3, 2), (4, 3), (7, 4), (12, 2)]
 
 
@@ -67,6 +68,8 @@ def test_action_against_matrices(level, n, n_symbols, seed):
     x, y, *widths = system(seed, n, n_symbols)
     derived = float(ACTION[level](x, y, n, n_symbols, *widths))
     expected = direct(level, x, y, n, n_symbols, *widths)
+    assert derived == pytest.approx(expected, rel=1e-11, abs=1e-11)
+    derived = float(IN_ALPHA[level](x + y, y, n, n_symbols, *widths))
     assert derived == pytest.approx(expected, rel=1e-11, abs=1e-11)
 
 
@@ -177,3 +180,17 @@ def test_closed_form_of_the_pooling_onset():
     note = L**2 / sigma_g**2 + x * (L + V - 1) / L
     note -= x**2 * (L**2 + V - 1) / (V**2 * L**2 * sigma_w**2)
     assert sp.simplify(origin_hessian("tree")[0, 0] - note) == 0
+
+
+@pytest.mark.parametrize(
+    ("n_data", "trained"), [(50, (0, 0)), (100, (0.155, 0.007)), (300, (0.226, 0.117))]
+)
+def test_map_against_trained_networks(n_data, trained):
+    """Minimum of `map` at L = 16, V = 4: (alpha, c_G) of Adam with weight decay, theory note."""
+
+    def energy(point):
+        return float(ACTION["map"](*point, 16, 4, n_data, 1.0, 1.0, 1.0))
+
+    starts = [(0.1, 0.01), (0.2, 0.2)]
+    best = min((minimize(energy, s, method="Nelder-Mead") for s in starts), key=lambda m: m.fun)
+    assert (best.x.sum(), best.x[1]) == pytest.approx(trained, abs=1.5e-3)
