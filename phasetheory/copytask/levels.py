@@ -30,8 +30,8 @@ def landscape(
     """The landscape of an attention at a level, with the number of sequences P as its control.
 
     Args:
-        attention: "linear" (coordinates alpha, c_G; order parameters c_1, c_G, alpha = c_1 + c_G) or
-            "softmax" (coordinate h; order parameters a, a_G, h).
+        attention: "linear" (coordinates alpha = c_1 + c_G and c_G; order parameters c_1, c_G,
+            alpha) or "softmax" (coordinate h; order parameters a, a_G, h).
         level: "tree" (with the logarithms of the marginal over W) or "map" (without).
         P_range: lowest and highest P, on a logarithmic scale; by default `typical_range`.
 

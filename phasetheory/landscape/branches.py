@@ -1,8 +1,8 @@
 """Following a minimum through the range of the control, to where it ends.
 
 Natural-parameter continuation with a Newton corrector (Deuflhard's contraction test decides whether
-a step stayed on its branch). The distance to a loss of stability follows from the
-eigenvalues ``w`` of the Hessian and their slopes along the branch: ``d = w/|dw/dt|`` is ``p`` times the distance, with
+a step stayed on its branch). The distance to a loss of stability follows from the eigenvalues ``w``
+of the Hessian and their slopes along the branch: ``d = w/|dw/dt|`` is p times the distance, with
 p = 2 at a spinodal (w ~ distance^1/2) and p = 1 where the branch bifurcates (w ~ distance). Steps
 shrink with that distance, so both ends are approached geometrically and never solved at the
 singular point itself.

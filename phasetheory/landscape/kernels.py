@@ -21,6 +21,7 @@ from phasetheory.landscape.minimise import projected_descent
 EPS = float(np.finfo(float).eps)
 #: batched kernels run in batches of this size, so that one compilation serves all
 BATCH = 512
+GAUGE_STIFFNESS = 10.0
 
 
 class Chart(NamedTuple):
@@ -61,7 +62,8 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         tangents = chart.generators[:, :, :-1] @ y + chart.generators[:, :, -1]
         weight, directions = jnp.linalg.eigh(tangents.T @ tangents)
         moving = jnp.where(weight > 1e-12, 1.0, 0.0)
-        return H + jnp.linalg.norm(H) * (directions * moving) @ directions.T
+        # curvatures are of order one in the chart; a constant keeps dH/dt that of the others
+        return H + GAUGE_STIFFNESS * (directions * moving) @ directions.T
 
     def critical(guess, t, chart):
         """Newton's method to the critical point next to `guess`, of any index, and its properties.
@@ -173,14 +175,14 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         return jnp.where(jnp.all(jnp.isfinite(found.x)), found.x, y)
 
     def landau(y, v, t, chart):
-        """Derivatives of S along v: third, fourth, d/dy of v.H.v; and the Hessian."""
+        """Derivatives of S along v: third, fourth, d/dy of v.H.v; and the stiff Hessian."""
 
         def along(s, order):
             if order == 0:
                 return S(y + s * v, t, chart)
             return jax.jvp(lambda s: along(s, order - 1), (s,), (1.0,))[1]
 
-        H = hessian(y, t, chart)
+        H = stiff_hessian(y, t, chart)
         coupling = jax.grad(lambda y: v @ hessian(y, t, chart) @ v)(y)
         return {"third": along(0.0, 3), "fourth": along(0.0, 4), "coupling": coupling, "hessian": H}
 

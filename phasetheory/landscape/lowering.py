@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import sympy as sp
+from sympy.printing.numpy import JaxPrinter
 
 import phasetheory._jax  # noqa: F401  (64 bits)
 from phasetheory.errors import InputError
@@ -23,23 +24,42 @@ class _Log1p(sp.Function):
 
 
 def _logsumexp(*args):
-    exponents = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(f, float) for f in args[::2])))
-    weights = jnp.stack(jnp.broadcast_arrays(*(jnp.asarray(w, float) for w in args[1::2])))
-    return jsp.logsumexp(exponents, axis=0, b=weights)
+    """Largest term apart from the rest, so that small terms and vanishing weights keep their digits
+    and their derivatives (`jax.scipy.special.logsumexp` drops a term of weight zero whole)."""
+    arrays = jnp.broadcast_arrays(*(jnp.asarray(z, float) for z in args))
+    f, w = jnp.stack(arrays[::2]), jnp.stack(arrays[1::2])
+    size = jnp.where(w == 0, -jnp.inf, f + jnp.log(jnp.abs(jnp.where(w == 0, 1.0, w))))
+    place = jnp.arange(len(f)).reshape((-1,) + (1,) * (f.ndim - 1))
+    largest = place == jnp.argmax(jax.lax.stop_gradient(size), axis=0)
+    top = jnp.sum(jnp.where(largest, f, 0.0), axis=0)
+    others = w * jnp.exp(jnp.where(largest, 0.0, f - top))
+    return top + jnp.log1p(jnp.sum(jnp.where(largest, w - 1, others), axis=0))
 
 
 _SPECIAL: dict[str, Callable] = {
     "_LogSumExp": _logsumexp,
     "_Log1p": jnp.log1p,
-    "logistic": jax.nn.sigmoid,
+    "logistic": lambda z: jax.nn.sigmoid(jnp.asarray(z, float)),
+    "Abs": jnp.abs,
     "erf": jsp.erf,
     "erfc": jsp.erfc,
     "loggamma": jsp.gammaln,
 }
+_ARITHMETIC = (sp.Add, sp.Mul, sp.Pow, sp.Symbol, sp.Number, sp.NumberSymbol)
 _ELEMENTARY = (
     sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.asin, sp.acos, sp.atan, sp.sinh, sp.cosh, sp.tanh,
     sp.asinh, sp.acosh, sp.atanh,
 )  # fmt: skip
+
+
+class _Printer(JaxPrinter):
+    """Numbers as Python reads them back: all digits of a double, no integer beyond 64 bits."""
+
+    def _print_Float(self, expr):
+        return repr(float(expr))
+
+    def _print_Integer(self, expr):
+        return str(expr) if abs(expr) < 2**53 else repr(float(expr))
 
 
 def lower(expression: sp.Expr, arguments: Sequence[sp.Symbol]) -> Callable:
@@ -66,12 +86,28 @@ def _lower(expression: sp.Expr, arguments: tuple[sp.Symbol, ...]) -> Callable:
     if missing:
         raise InputError(f"no value is given for {', '.join(sorted(map(str, missing)))}")
     for node in sp.preorder_traversal(expression):
-        if isinstance(node, sp.Function) and not (
-            isinstance(node, _ELEMENTARY) or type(node).__name__ in _SPECIAL
-        ):
-            raise InputError(f"the function {type(node).__name__} cannot be evaluated")
+        known = isinstance(node, (*_ARITHMETIC, *_ELEMENTARY)) or type(node).__name__ in _SPECIAL
+        if not known or node is sp.I:
+            raise InputError(f"{type(node).__name__} cannot be evaluated")
     stable = expression.replace(sp.log, _stable_log)
-    return sp.lambdify(arguments, stable, modules=[_SPECIAL, "jax"], cse=True, dummify=True)
+    if not stable.free_symbols:
+        value = float(stable)
+        return lambda *_: jnp.asarray(value)
+    return sp.lambdify(
+        arguments,
+        stable,
+        modules=[_SPECIAL, "jax"],
+        printer=_Printer(
+            {
+                "fully_qualified_modules": False,
+                "inline": True,
+                "allow_unknown_functions": True,
+                "user_functions": {name: name for name in _SPECIAL},
+            }
+        ),
+        cse=True,
+        dummify=True,
+    )
 
 
 def _stable_log(x: sp.Expr) -> sp.Expr:
@@ -79,8 +115,8 @@ def _stable_log(x: sp.Expr) -> sp.Expr:
         summands = _exponential_sum(x)
         if summands is not None:
             return _LogSumExp(*(part for pair in summands for part in pair))
-    if isinstance(x, sp.Add) and sp.Integer(1) in x.args:
-        return _Log1p(x - 1)
+    if isinstance(x, sp.Add) and any(term.is_Number and float(term) == 1 for term in x.args):
+        return _Log1p(sp.Add(*(term for term in x.args if not term.is_Number)))
     return sp.log(x)
 
 

@@ -231,10 +231,10 @@ def _continuous(kern, chart, branches, i, j) -> Event:
 def _landau(kern, chart: Chart, y, t: float, stiffness: float) -> tuple[Order, float]:
     """Order of a continuous transition at (y, t) from the quartic form of the soft directions.
 
-    Soft are the directions whose eigenvalue vanishes beside `stiffness`. The stiff directions are eliminated: along a soft v the reduced coefficient is
-    ``S_vvvv - 3 c H^+ c`` with ``c = d/dy (v.H.v)`` on the stiff directions (Landau theory; the
-    Lyapunov-Schmidt reduction). It is measured against the size of ``S_vvvv`` over the spread of
-    the minima, which makes it free of units.
+    Soft are the directions whose eigenvalue vanishes beside `stiffness`; the others are eliminated:
+    along a soft v the reduced coefficient is ``S_vvvv - 3 c H^+ c`` with ``c = d/dy (v.H.v)`` on
+    the stiff directions (Landau theory; the Lyapunov-Schmidt reduction). It is measured against the
+    size of ``S_vvvv`` over the spread of the minima, which makes it free of units.
     """
 
     def derivatives(y, v):

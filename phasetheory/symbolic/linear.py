@@ -75,8 +75,7 @@ def linear_derivation() -> Derivation:
                 *(sp.Eq(symbol, in_alpha[str(symbol)], evaluate=False) for symbol in (r, q, b_u, b))
             ),
             r"$S^{\top}A$ commutes with every permutation, so it is a combination of $J$ and the "
-            r"identity. Then $J^2 = J$, $JS = SJ = J$, $S^{\top}S = 1$, with traces $\operatorname{tr}J = 1$ and "
-            r"$\operatorname{tr}S = 0$.",
+            r"identity. Then $J^2 = J$, $JS = SJ = J$ and $S^{\top}S = 1$ give the invariants.",
         ),
         Step(
             "map",

@@ -22,8 +22,7 @@ def _reduce(polynomial: sp.Expr) -> dict[str, sp.Expr]:
 
 
 def _trace(polynomial: sp.Expr) -> sp.Expr:
-    # tr J = 1, tr 1 = L; every power of the shift but the zeroth is traceless for L > 2 (and the
-    # products formed here reach S^2 nowhere).
+    # tr J = 1 and tr 1 = L; the products formed here hold no other power of the shift
     c = _reduce(polynomial)
     return c["J"] + L * c["one"]
 

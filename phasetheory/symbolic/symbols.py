@@ -15,7 +15,8 @@ b_u, b = sp.symbols("b_u b", real=True)
 
 c_1, c_G, alpha = sp.symbols("c_1 c_G alpha", real=True)
 g_1, h = sp.symbols("g_1 h", real=True)
-a, a_1, a_G = sp.symbols("a a_1 a_G", positive=True)
+a = sp.Symbol("a", positive=True)
+a_1, a_G = sp.symbols("a_1 a_G", real=True)
 
 #: lambda = sigma_w^2 P / (V kappa L): the signal-to-noise scale of one mode of W.
 LAMBDA = sigma_w**2 * P / (V * kappa * L)
