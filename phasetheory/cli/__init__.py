@@ -4,11 +4,8 @@ Commands import what computes only when they run, so that ``--help`` answers at 
 in one sentence on standard error and exit status 2; an incomplete result in exit status 1.
 """
 
-import hashlib
 import os
-import platform
 import sys
-from pathlib import Path
 
 import click
 
@@ -31,7 +28,6 @@ app.add_command(latex)
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, 1 (incomplete), 2 (bad input)."""
-    _cache_compilations()
     try:
         return app.main(arguments, prog_name="phasetheory", standalone_mode=False) or 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -57,22 +53,3 @@ def main() -> None:
 def _fail(sentence: str, status: int = 2) -> int:
     click.echo(f"phasetheory: {' '.join(sentence.split())}", err=True)
     return status
-
-
-def _cache_compilations() -> None:
-    """Let JAX keep compiled kernels between runs, unless the user has chosen where, or not to.
-
-    Compiled code fits one kind of processor, so each kind gets a folder of its own. XLA still warns
-    of tuning flags that differ even on the same processor; only its fatal messages are let through.
-    """
-    try:
-        flags = next(
-            line for line in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in line
-        )
-    except (OSError, StopIteration):
-        flags = platform.processor() or platform.node()
-    kind = hashlib.sha256(f"{platform.machine()} {flags}".encode()).hexdigest()[:12]
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(root / "phasetheory" / kind))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -62,7 +62,7 @@ def _landscape(target: str, range_, setting: dict):
 
         names = {"length": "L", "symbols": "V"}
         level = given.pop("level", "tree")
-        values = {names.get(name, name): value for name, value in given.items()}
+        values = {str(names.get(name, name)): value for name, value in given.items()}
         return landscape(target, Setting(**values), level, range_)
     if given:
         option = {"length": "-L", "symbols": "-V"}.get(next(iter(given)))

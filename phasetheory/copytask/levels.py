@@ -103,7 +103,7 @@ def _softmax_action(level: str) -> Callable:
 def _softmax_observe() -> Callable:
     steps = softmax_derivation()
     weight = steps["weight"].value
-    copying = steps["order_parameters"].value.args[0].rhs.subs(sym.a, weight)
+    copying = steps["order_parameters"].value[0].rhs.subs(sym.a, weight)
     a = lower(weight, (sym.h, sym.L))
     a_G = lower(copying, (sym.h, sym.L))
     return lambda x, P, theta: jnp.stack([a(x[0], theta[0]), a_G(x[0], theta[0]), x[0]])

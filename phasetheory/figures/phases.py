@@ -133,6 +133,7 @@ def _mark_transitions(report: PhaseReport, top, bottom) -> None:
             textcoords="offset points",
             va="top",
             fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
         )
     places = sorted({c.control for c in report.crossovers})
     if not places:

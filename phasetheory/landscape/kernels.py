@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import phasetheory._jax  # noqa: F401  (64 bits)
+from phasetheory._jax import jit_small
 from phasetheory.landscape.minimise import projected_descent
 
 EPS = float(np.finfo(float).eps)
@@ -49,21 +49,30 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         u = lo + (hi - lo) * t
         return action(y * chart.scale, jnp.exp(u) if log else u, chart.theta) / chart.unit
 
-    gradient = jax.grad(S)
-    hessian = jax.hessian(S)
-    both = jax.value_and_grad(S)
-    control_force = jax.grad(jax.grad(S, 1), 0)  # d/dt of the gradient
+    def local(z, chart):
+        """Value, gradient (n + 1) and Hessian (n + 1, n + 1) of S in z = (y, t), in one pass."""
 
-    def stiff_hessian(y, t, chart):
-        """The Hessian, with the directions of continuous symmetries made stiff."""
-        H = hessian(y, t, chart)
+        def first(z):
+            value, g = jax.value_and_grad(lambda z: S(z[:-1], z[-1], chart))(z)
+            return g, (value, g)
+
+        H, (value, g) = jax.jacfwd(first, has_aux=True)(z)
+        return value, g, H
+
+    local = jax.jit(local)  # traced once, for all kernels
+
+    def join(y, t):
+        return jnp.append(y, t)
+
+    def gauge(y, chart):
+        """What makes the directions of continuous symmetries stiff in the Hessian."""
         if not chart.generators.shape[0]:
-            return H
+            return 0.0
         tangents = chart.generators[:, :, :-1] @ y + chart.generators[:, :, -1]
         weight, directions = jnp.linalg.eigh(tangents.T @ tangents)
         moving = jnp.where(weight > 1e-12, 1.0, 0.0)
         # curvatures are of order one in the chart; a constant keeps dH/dt that of the others
-        return H + GAUGE_STIFFNESS * (directions * moving) @ directions.T
+        return GAUGE_STIFFNESS * (directions * moving) @ directions.T
 
     def critical(guess, t, chart):
         """Newton's method to the critical point next to `guess`, of any index, and its properties.
@@ -72,18 +81,16 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         the critical point that belongs to the guess, and not one of another branch.
         """
 
-        def step(y):
-            w, v = jnp.linalg.eigh(stiff_hessian(y, t, chart))
-            tiny = EPS * jnp.max(jnp.abs(w)) + 1e-300
-            w = jnp.where(jnp.abs(w) < tiny, tiny, w)
-            # round-off of the gradient (the chart makes curvatures of order one), amplified
-            size = (1 + jnp.max(jnp.abs(w))) * (1 + jnp.max(jnp.abs(y))) + jnp.abs(S(y, t, chart))
-            noise = 8 * EPS * size / jnp.min(jnp.abs(w))
-            return -v @ ((v.T @ gradient(y, t, chart)) / w), noise
-
         def body(state):
             y, k, first, last, worst, _ = state
-            delta, noise = step(y)
+            value, g, H = local(join(y, t), chart)
+            w, v = jnp.linalg.eigh(H[:-1, :-1] + gauge(y, chart))
+            tiny = EPS * jnp.max(jnp.abs(w)) + 1e-300
+            w = jnp.where(jnp.abs(w) < tiny, tiny, w)
+            delta = -v @ ((v.T @ g[:-1]) / w)
+            # round-off of the gradient (the chart makes curvatures of order one), amplified
+            scale = (1 + jnp.max(jnp.abs(w))) * (1 + jnp.max(jnp.abs(y))) + jnp.abs(value)
+            noise = 8 * EPS * scale / jnp.min(jnp.abs(w))
             size = jnp.linalg.norm(delta)
             ratio = jnp.where((k > 0) & (size > 100 * noise), size / last, 0.0)
             small = size <= noise
@@ -95,13 +102,12 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         y, _, first, last, worst, done = jax.lax.while_loop(
             lambda state: ~state[-1] & (state[1] < 12) & (state[3] == state[3]), body, start
         )
-        value, slope = jax.value_and_grad(S, 1)(y, t, chart)
-        w, v = jnp.linalg.eigh(stiff_hessian(y, t, chart))
-        force = control_force(y, t, chart)
+        (value, g, H), along = jax.linearize(lambda z: local(z, chart), join(y, t))
+        w, v = jnp.linalg.eigh(H[:-1, :-1] + gauge(y, chart))
+        force = H[:-1, -1]
         safe = jnp.where(jnp.abs(w) < 1e-300, 1e-300, w)
         y_dot = -v @ ((v.T @ force) / safe)
-        curvature = jax.grad(jax.grad(S, 1), 1)(y, t, chart) + force @ y_dot
-        H_dot = jax.jvp(lambda y, t: hessian(y, t, chart), (y, t), (y_dot, jnp.ones_like(t)))[1]
+        H_dot = along(join(y_dot, 1.0))[2][:-1, :-1]
         return {
             "y": y,
             "converged": done,
@@ -109,63 +115,62 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
             "last": last,
             "contraction": worst,
             "action": value,
-            "slope": slope,
-            "curvature": curvature,
+            "slope": g[-1],
+            "curvature": H[-1, -1] + force @ y_dot,
             "y_dot": y_dot,
             "eigenvalues": w,
             "modes": v,
             "eigenvalues_dot": jnp.sum(v * (H_dot @ v), axis=0),
         }
 
-    def polish(y, t, chart):
+    def polish(start, t, chart):
         """Descent by shifted Newton steps inside the box, to round-off."""
         lo, hi = chart.box[:, 0], chart.box[:, 1]
         width = hi - lo
 
         def body(state):
-            y, value, radius, k, _, broken = state
-            g = gradient(y, t, chart)
-            w, v = jnp.linalg.eigh(hessian(y, t, chart))
-            floor = 1e-10 * jnp.max(jnp.abs(w)) + 1e-300
-            delta = -v @ ((v.T @ g) / jnp.maximum(jnp.abs(w), floor))
-            size = jnp.max(jnp.abs(delta) / width)
-            delta = delta * jnp.minimum(1.0, radius / jnp.maximum(size, 1e-300))
-            trial = jnp.clip(y + delta, lo, hi)
-            value_new, g_new = both(trial, t, chart)
+            y, value, g, H, trial, radius, k, _, broken = state
+            value_new, g_new, H_new = local(join(trial, t), chart)
+            g_new, H_new = g_new[:-1], H_new[:-1, :-1]
             bad = ~(jnp.isfinite(value_new) & jnp.all(jnp.isfinite(g_new)))
             slack = 4 * EPS * jnp.abs(value)
             better = (value_new < value) | (
                 (value_new <= value + slack) & (jnp.linalg.norm(g_new) < jnp.linalg.norm(g))
             )
-            accept = better & ~bad
-            moved = jnp.max(jnp.abs(trial - y)) <= 1e-13 * (1e-3 + jnp.max(jnp.abs(y)))
+            accept = (better & ~bad) | (k == 0)
             radius = jnp.where(accept, jnp.minimum(2 * radius, 1.0), radius / 4)
-            done = moved | (radius < 1e-14)
-            y, value = jnp.where(accept, trial, y), jnp.where(accept, value_new, value)
-            return y, value, radius, k + 1, done, broken | bad
+            y, value, g, H = (
+                jnp.where(accept, new, old)
+                for new, old in ((trial, y), (value_new, value), (g_new, g), (H_new, H))
+            )
+            w, v = jnp.linalg.eigh(H)
+            floor = 1e-10 * jnp.max(jnp.abs(w)) + 1e-300
+            delta = -v @ ((v.T @ g) / jnp.maximum(jnp.abs(w), floor))
+            size = jnp.max(jnp.abs(delta) / width)
+            delta = delta * jnp.minimum(1.0, radius / jnp.maximum(size, 1e-300))
+            trial = jnp.clip(y + delta, lo, hi)
+            moved = jnp.max(jnp.abs(trial - y))
+            done = (moved <= 1e-13 * (1e-3 + jnp.max(jnp.abs(y)))) | (radius < 1e-14)
+            return y, value, g, H, trial, radius, k + 1, done, broken | bad
 
-        start = (jnp.clip(y, lo, hi), S(jnp.clip(y, lo, hi), t, chart), 0.5, 0, False, False)
-        y, value, _, _, done, broken = jax.lax.while_loop(
-            lambda state: ~state[4] & (state[3] < 80), body, start
+        y = jnp.clip(start, lo, hi)
+        first = (y, jnp.inf, y, jnp.outer(y, y), y, 0.25, 0, False, False)
+        y, value, g, H, _, _, _, done, broken = jax.lax.while_loop(
+            lambda state: ~state[7] & (state[6] < 80), body, first
         )
-        g = gradient(y, t, chart)
-        H = hessian(y, t, chart)
         edge = 1e-7 * width
         outward = ((y <= lo + edge) & (g > 0)) | ((y >= hi - edge) & (g < 0))
         return {
             "y": y,
             "action": value,
-            "gradient": jnp.linalg.norm(g),
             "hessian": H,
-            "eigenvalues": jnp.linalg.eigvalsh(H),
             "on_bound": jnp.any(outward),
-            "done": done,
-            "broken": broken | ~jnp.isfinite(value),
+            "done": done & ~broken,
         }
 
     def approach(y, t, chart):
         """Into a basin, from afar: projected gradient descent in the box."""
-        zero, slope = both(y, t, chart)
+        zero, slope = jax.value_and_grad(S)(y, t, chart)
         size = jnp.maximum(jnp.linalg.norm(slope * (chart.box[:, 1] - chart.box[:, 0])), 1e-300)
 
         def objective(y, t, chart, zero, size):
@@ -175,54 +180,63 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         return jnp.where(jnp.all(jnp.isfinite(found.x)), found.x, y)
 
     def landau(y, v, t, chart):
-        """Derivatives of S along v: third, fourth, d/dy of v.H.v; and the stiff Hessian."""
+        """At a point, along v: the fourth derivative of S and the second of its gradient.
 
-        def along(s, order):
-            if order == 0:
-                return S(y + s * v, t, chart)
-            return jax.jvp(lambda s: along(s, order - 1), (s,), (1.0,))[1]
+        Also the Hessian, with the directions of continuous symmetries made stiff.
+        """
 
-        H = stiff_hessian(y, t, chart)
-        coupling = jax.grad(lambda y: v @ hessian(y, t, chart) @ v)(y)
-        return {"third": along(0.0, 3), "fourth": along(0.0, 4), "coupling": coupling, "hessian": H}
+        def derivative(f):
+            return lambda s: jax.jvp(f, (s,), (1.0,))[1]
 
-    def saddle(y, t, chart):
+        def along(f, order):
+            for _ in range(order):
+                f = derivative(f)
+            return f(0.0)
+
+        return {
+            "fourth": along(lambda s: S(y + s * v, t, chart), 4),
+            "coupling": along(lambda s: jax.grad(S)(y + s * v, t, chart), 2),
+            "hessian": local(join(y, t), chart)[2][:-1, :-1] + gauge(y, chart),
+        }
+
+    def saddle(start, t, chart):
         """Eigenvector following: up along the softest mode, down along all others."""
         lo, hi = chart.box[:, 0], chart.box[:, 1]
 
         def body(state):
-            y, k, _ = state
-            w, v = jnp.linalg.eigh(stiff_hessian(y, t, chart))
+            y, _, _, _, k, _ = state
+            value, g, H = local(join(y, t), chart)
+            w, v = jnp.linalg.eigh(H[:-1, :-1] + gauge(y, chart))
             sign = jnp.where(jnp.arange(w.size) == 0, -1.0, 1.0)
             floor = 1e-8 * jnp.max(jnp.abs(w)) + 1e-300
-            delta = -v @ (sign * (v.T @ gradient(y, t, chart)) / jnp.maximum(jnp.abs(w), floor))
+            delta = -v @ (sign * (v.T @ g[:-1]) / jnp.maximum(jnp.abs(w), floor))
             size = jnp.linalg.norm(delta)
             delta = delta * jnp.minimum(1.0, 0.1 / jnp.maximum(size, 1e-300))
-            return jnp.clip(y + delta, lo, hi), k + 1, size
+            return jnp.clip(y + delta, lo, hi), value, w, v, k + 1, size
 
-        y, _, size = jax.lax.while_loop(
-            lambda state: (state[2] > 1e-11) & (state[1] < 100), body, (y, 0, jnp.inf)
+        first = (start, 0.0, start, jnp.outer(start, start), 0, jnp.inf)
+        y, value, w, v, _, size = jax.lax.while_loop(
+            lambda state: (state[-1] > 1e-11) & (state[-2] < 100), body, first
         )
-        w, v = jnp.linalg.eigh(stiff_hessian(y, t, chart))
         return {
             "y": y,
-            "action": S(y, t, chart),
+            "action": value,
             "eigenvalues": w,
             "soft": v[:, 0],
             "converged": size <= 1e-6,
         }
 
     def batched(f):
-        return jax.jit(jax.vmap(f, (0, 0, None)))
+        return jit_small(jax.vmap(f, (0, 0, None)))
 
     return SimpleNamespace(
         value=batched(S),
-        gradient=batched(gradient),
+        gradient=batched(jax.grad(S)),
         approach=batched(approach),
         polish=batched(polish),
         saddle=batched(saddle),
-        critical=jax.jit(critical),
-        landau=jax.jit(landau),
+        critical=jit_small(critical),
+        landau=jit_small(landau),
     )
 
 

@@ -1,7 +1,8 @@
 """From a SymPy expression to a JAX function that does not overflow where the formula does not."""
 
 from collections.abc import Callable, Sequence
-from functools import cache, reduce
+from functools import cache
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -78,7 +79,7 @@ def lower(expression: sp.Expr, arguments: Sequence[sp.Symbol]) -> Callable:
 
 @cache
 def _lower(expression: sp.Expr, arguments: tuple[sp.Symbol, ...]) -> Callable:
-    names = [symbol.name for symbol in expression.free_symbols | set(arguments)]
+    names = [str(symbol) for symbol in expression.free_symbols | set(arguments)]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two different symbols are called {name!r}")
@@ -91,7 +92,7 @@ def _lower(expression: sp.Expr, arguments: tuple[sp.Symbol, ...]) -> Callable:
             raise InputError(f"{type(node).__name__} cannot be evaluated")
     stable = expression.replace(sp.log, _stable_log)
     if not stable.free_symbols:
-        value = float(stable)
+        value = float(sp.N(stable))
         return lambda *_: jnp.asarray(value)
     return sp.lambdify(
         arguments,
@@ -110,7 +111,7 @@ def _lower(expression: sp.Expr, arguments: tuple[sp.Symbol, ...]) -> Callable:
     )
 
 
-def _stable_log(x: sp.Expr) -> sp.Expr:
+def _stable_log(x: sp.Expr) -> Any:
     if x.has(sp.exp, sp.cosh):
         summands = _exponential_sum(x)
         if summands is not None:
@@ -120,15 +121,16 @@ def _stable_log(x: sp.Expr) -> sp.Expr:
     return sp.log(x)
 
 
-def _exponential_sum(x: sp.Expr) -> list[tuple[sp.Expr, sp.Expr]] | None:
+def _exponential_sum(x: Any) -> list[tuple[Any, Any]] | None:
     """(exponent, weight) of each summand, or None where x is no plain sum of exponentials."""
     x = sp.expand(x.replace(sp.cosh, lambda y: (sp.exp(y) + sp.exp(-y)) / 2), power_exp=False)
     summands = []
     for term in sp.Add.make_args(x):
         factors = sp.Mul.make_args(term)
-        exponentials = [f for f in factors if isinstance(f, sp.exp)]
-        weight = reduce(sp.Mul, (f for f in factors if not isinstance(f, sp.exp)), sp.Integer(1))
+        exponents = [f.args[0] for f in factors if isinstance(f, sp.exp)]
+        others: Any = [f for f in factors if not isinstance(f, sp.exp)]
+        weight: Any = sp.Mul(*others)
         if weight.has(sp.exp):
             return None
-        summands.append((sum((f.args[0] for f in exponentials), sp.Integer(0)), weight))
+        summands.append((sp.Add(*exponents), weight))
     return summands

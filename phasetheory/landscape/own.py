@@ -47,7 +47,7 @@ def landscape_from_expression(
         if key not in variables:
             raise InputError(f"bounds are given for {key!r}, which is no variable")
     formula = parse_expression(expression, names)
-    used = {symbol.name for symbol in formula.free_symbols}
+    used = {str(symbol) for symbol in formula.free_symbols}
     for needed in (*variables, control):
         if needed not in used:
             raise InputError(f"the action does not depend on {needed!r}")

@@ -1,6 +1,7 @@
 """The phase finder: all minima of a landscape, through its range, and their transitions."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -177,7 +178,7 @@ def _adopt(solution: Solution, candidates: search.Found) -> None:
     for i in np.argsort(candidates.action, kind="stable"):
         if not open_[i] or len(branches) >= MOST_BRANCHES:
             continue
-        y, t = _canonical(solution, candidates.y[i], candidates.t[i]), float(candidates.t[i])
+        y, t = _canonical(solution, candidates.y[i]), float(candidates.t[i])
         state = solve(kern, chart, y, t)
         open_[i] = False
         if not is_minimum(state) or np.linalg.norm(state["y"] - y) > 1e-2:
@@ -199,7 +200,7 @@ def _lies_on(branch: Branch, found: search.Found) -> np.ndarray:
     return on & near
 
 
-def _canonical(solution: Solution, y, t: float) -> np.ndarray:
+def _canonical(solution: Solution, y) -> np.ndarray:
     """The copy with the largest coordinates, so that signs come out the same every time."""
     copies = np.array([g @ y for g in solution.group])
     return copies[np.lexsort(np.round(copies, 9).T[::-1])[-1]]
@@ -247,7 +248,7 @@ def _copies(solution: Solution, y) -> np.ndarray:
     return np.array(images)
 
 
-def _multiplicity(solution: Solution, branch: Branch) -> int | str:
+def _multiplicity(solution: Solution, branch: Branch) -> int | Literal["continuous"]:
     middle = branch.t.size // 2
     y = branch.y[middle]
     fields = solution.chart.generators
@@ -346,7 +347,8 @@ def _transition(solution: Solution, event: Event, ids: list[str]) -> Transition:
         values = solution.observe(images, np.full(len(images), event.t))
         jump = float(np.linalg.norm(_span(solution, values) - _span(solution, low), axis=1).min())
         ends = (branches[event.high].ends[0], branches[event.low].ends[1])
-        spinodals = tuple(float(solution.control(e.t)) if e.kind in SOFT else None for e in ends)
+        start, stop = (float(solution.control(e.t)) if e.kind in SOFT else None for e in ends)
+        spinodals = (start, stop)
         height = barrier(
             solution.kern, solution.chart, event, branches, lambda y: _copies(solution, y)
         )

@@ -56,7 +56,7 @@ def descend(kern, chart: Chart, y: np.ndarray, t: np.ndarray) -> Found:
     t = np.broadcast_to(np.asarray(t, float), (len(y),))
     near = in_batches(kern.approach, chart, y, t)["value"]
     out = in_batches(kern.polish, chart, near, t)
-    w = out["eigenvalues"]
+    w = np.linalg.eigvalsh(np.nan_to_num(out["hessian"]))
     # a flat direction of a continuous symmetry has w = 0 up to round-off
     stable = w[:, 0] >= -1e-7 * np.abs(w).max(axis=1)
     good = out["done"] & np.isfinite(out["action"]) & (stable | out["on_bound"])

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 
+from phasetheory._jax import jit_small
 from phasetheory.landscape.branches import Branch
 from phasetheory.landscape.kernels import Chart
 from phasetheory.landscape.model import Landscape
@@ -50,7 +51,7 @@ class Solution:
 
 @lru_cache(maxsize=64)
 def _compiled(observe: Callable) -> Callable:
-    return jax.jit(jax.vmap(observe, (0, 0, None)))
+    return jit_small(jax.vmap(observe, (0, 0, None)))
 
 
 def _observe(landscape: Landscape, x, u, theta) -> np.ndarray:

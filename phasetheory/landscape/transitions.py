@@ -162,7 +162,7 @@ def _coexistence(kern, chart, branches, i, j, before, a, b, after) -> Event | No
     a, b = (a if gap(a) <= 0 else before), (b if gap(b) > 0 else after)
     if gap(a) > 0 or gap(b) <= 0:
         return None
-    t = float(brentq(gap, a, b, xtol=1e-16, rtol=4 * EPS))
+    t: float = brentq(gap, a, b, xtol=1e-16, rtol=4 * EPS)  # pyright: ignore
     mine, other = states(t)
     slope_change = float(other["slope"] - mine["slope"])
     noise = 8 * EPS * (1 + abs(float(mine["action"])))
@@ -320,7 +320,7 @@ def barrier(kern, chart: Chart, event: Event, branches: list[Branch], copies) ->
     joined = {i: {i} for i in present}
     for k in np.argsort(out["action"][good], kind="stable"):
         ends = [_which(minima, solve(kern, chart, foot[k], t)) for foot in feet]
-        if None in ends:
+        if ends[0] is None or ends[1] is None:
             continue
         union = joined[ends[0]] | joined[ends[1]]
         for i in union:

@@ -137,9 +137,10 @@ def _apply(name: str, argument: sp.Expr) -> sp.Expr:
     if name == "loggamma" and argument.is_Integer:
         argument = sp.Float(argument)  # of a whole number SymPy would form the factorial
     try:
-        return _check_constant(FUNCTIONS[name](argument))
+        value = FUNCTIONS[name](argument)
     except (OverflowError, ValueError, MemoryError):
         raise InputError(f"{name}({_short(str(argument))}) is too large") from None
+    return _check_constant(value)
 
 
 def _double(x: sp.Expr) -> complex:

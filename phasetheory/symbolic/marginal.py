@@ -185,7 +185,8 @@ def _modes() -> list[tuple[sp.Expr, sp.Expr, sp.Expr]]:
 def _in_lambda(expression: sp.Expr, strength: sp.Expr, overlap: sp.Expr) -> sp.Expr:
     """A one-mode expression at given eigenvalues, with sigma_w^2 P/(V kappa L) written lambda."""
     inserted = expression.subs({phi: strength, beta: overlap})
-    return sp.simplify(inserted.subs(sigma_w, sp.sqrt(lam * V * kappa * L / P)))
+    in_lambda = inserted.subs(sigma_w, sp.sqrt(lam * V * kappa * L / P))
+    return sp.factor(in_lambda.replace(sp.log, lambda x: sp.log(sp.expand(x))))
 
 
 @cache

@@ -46,7 +46,7 @@ def softmax_derivation() -> Derivation:
 
     row = invariants(a_1, a_G)
     row = {name: e.subs(a_1, 1 - a_G).subs(a_G, copying) for name, e in row.items()}
-    row = {name: sp.simplify(e) for name, e in row.items()}
+    row = {name: sp.factor(e) for name, e in row.items()}
     q_of_a = L * (a**2 + (1 - a) ** 2 / (L - 1))
     if sp.simplify(row["q"] - q_of_a) != 0:
         raise AssertionError("q of the softmax rows is not that of a_1 J + a_G S")

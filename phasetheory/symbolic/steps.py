@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import sympy as sp
 
@@ -26,7 +27,7 @@ class Step:
     why: str
 
     @property
-    def value(self) -> sp.Basic:
+    def value(self) -> Any:
         """The right-hand side of an equation, or the expression itself."""
         return self.expression.rhs if isinstance(self.expression, sp.Eq) else self.expression
 

@@ -54,7 +54,7 @@ def test_branches_are_minima_with_exact_slopes():
 
 
 def test_a_direction_without_action():
-    """A direction in which the action never changes is a symmetry: a line of minima is one phase."""
+    """Where the action never changes along a direction, a line of minima is one phase."""
     flat = landscape_from_expression(
         "(T-1)*(x+y)**2/2 + (x+y)**4/4", ["x", "y"], "T", {"x": (-3, 3), "y": (-3, 3)}, (0.2, 2.0)
     )
