@@ -25,8 +25,13 @@ def phases_figure(report: PhaseReport) -> Figure:
     and their spinodals (dotted); triangles on the axis: crossovers.
     """
     landscape = report.landscape
-    shown = [n for n in landscape.order_parameters if n not in landscape.variables]
-    shown = shown or list(landscape.order_parameters)
+    measured = landscape.jump_parameters or landscape.order_parameters
+    # coordinates that are no order parameters of their own (the logit h) have another scale
+    shown = [
+        name
+        for name in landscape.order_parameters
+        if name in measured or name not in landscape.variables
+    ]
     figure, (top, bottom) = plt.subplots(
         2, 1, sharex=True, figsize=(7.2, 6.0), height_ratios=[3, 2], layout="constrained"
     )

@@ -128,9 +128,9 @@ def _exponential_sum(x: Any) -> list[tuple[Any, Any]] | None:
     for term in sp.Add.make_args(x):
         factors = sp.Mul.make_args(term)
         exponents = [f.args[0] for f in factors if isinstance(f, sp.exp)]
-        others: Any = [f for f in factors if not isinstance(f, sp.exp)]
-        weight: Any = sp.Mul(*others)
+        others = [f for f in factors if not isinstance(f, sp.exp)]
+        weight = sp.Mul(*others)  # pyright: ignore[reportArgumentType]
         if weight.has(sp.exp):
             return None
-        summands.append((sp.Add(*exponents), weight))
+        summands.append((sp.Add(*exponents), weight))  # pyright: ignore[reportArgumentType]
     return summands
