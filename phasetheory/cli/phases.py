@@ -19,7 +19,9 @@ ATTENTIONS = ("linear", "softmax")
 @click.option("--var-g", type=float, help="Prior variance of the attention logits.  [default: 1]")
 @click.option("--var-w", type=float, help="Prior variance of the entries of W.  [default: 1]")
 @click.option(
-    "--level", type=click.Choice(["tree", "map"]), help="Level of theory.  [default: tree]"
+    "--level",
+    type=click.Choice(["tree", "map", "meanfield"]),
+    help="Level of theory.  [default: tree]",
 )
 @click.option("--range", "range_", metavar="LO:HI", help="Range of the control parameter.")
 @click.option("--at", metavar="P1,P2,…", help="Controls at which to list all minima.")

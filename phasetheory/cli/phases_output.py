@@ -5,6 +5,7 @@ from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -54,7 +55,10 @@ def as_json(report: PhaseReport, equilibrium: list[list[State]]) -> dict[str, An
         return {
             "phase": s.phase,
             "order_parameters": named(s.order_parameters),
-            "observables": {},
+            "observables": dict(zip(landscape.observables, s.observables.tolist(), strict=True)),
+            "susceptibility": {
+                name: named(row) for name, row in zip(names, s.susceptibility, strict=True)
+            },
             "action": s.action,
         }
 
@@ -85,9 +89,16 @@ def as_json(report: PhaseReport, equilibrium: list[list[State]]) -> dict[str, An
                         "control": float(u),
                         "order_parameters": named(values),
                         "action": float(action),
+                        "observables": dict(zip(landscape.observables, seen, strict=True)),
+                        "variance": named(np.diagonal(chi)),
                     }
-                    for u, values, action in zip(
-                        p.control, p.order_parameters, p.action, strict=True
+                    for u, values, action, seen, chi in zip(
+                        p.control,
+                        p.order_parameters,
+                        p.action,
+                        p.observables.tolist(),
+                        p.susceptibility,
+                        strict=True,
                     )
                 ],
             }
@@ -134,6 +145,7 @@ def print_report(report: PhaseReport, equilibrium: list[list[State]], files: lis
     console.print(_phases(report))
     for states in equilibrium:
         console.print(_states(report, states))
+        console.print(_observables(report, states))
     for problem in report.problems:
         console.print(f"[bold]incomplete:[/bold] {problem}")
     for path in files:
@@ -194,16 +206,26 @@ def _phases(report: PhaseReport) -> Table:
 
 
 def _states(report: PhaseReport, states: list[State]) -> Table:
-    names = report.landscape.order_parameters
+    rows = [[*s.order_parameters, s.action] for s in states]
+    return _state_table(
+        report, "States", states, (*report.landscape.order_parameters, "action"), rows
+    )
+
+
+def _observables(report: PhaseReport, states: list[State]) -> Table:
+    landscape = report.landscape
+    variances = [f"var {name}" for name in landscape.jump_parameters or landscape.order_parameters]
+    places = [landscape.order_parameters.index(name.removeprefix("var ")) for name in variances]
+    rows = [[*s.observables, *np.diagonal(s.susceptibility)[places]] for s in states]
+    return _state_table(report, "Observables", states, (*landscape.observables, *variances), rows)
+
+
+def _state_table(report: PhaseReport, title: str, states, names, rows) -> Table:
     control = f"{report.landscape.control} = {states[0].control:g}" if states else ""
-    table = _table(f"States at {control}", "what", "phases", *names, "action")
-    for i, s in enumerate(states):
-        table.add_row(
-            "metastable" if i else "equilibrium",
-            s.phase,
-            *(_number(value) for value in s.order_parameters),
-            f"{s.action:.8g}",
-        )
+    table = _table(f"{title} at {control}", "what", "phases", *names)
+    for i, (s, values) in enumerate(zip(states, rows, strict=True)):
+        kind = "metastable" if i else "equilibrium"
+        table.add_row(kind, s.phase, *(_number(float(value)) for value in values))
     return table
 
 

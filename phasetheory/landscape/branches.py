@@ -48,6 +48,7 @@ class Branch:
     slope: np.ndarray
     curvature: np.ndarray
     eigenvalues: np.ndarray
+    modes: np.ndarray
     ends: tuple[End, End]
     copies: list[np.ndarray] = field(default_factory=list)
 
@@ -102,6 +103,7 @@ def follow(kern, chart: Chart, y, t: float) -> Branch | None:
         slope=column("slope"),
         curvature=column("curvature"),
         eigenvalues=column("eigenvalues"),
+        modes=column("modes"),
         ends=(low, high),
     )
 

@@ -32,6 +32,9 @@ class Landscape:
         order_parameters: their m names.
         jump_parameters: those whose change measures a jump; all by default. Order parameters that
             are functions of others are left out here.
+        measure: pure JAX function with the arguments of `action` that gives further observables of
+            a state, shape (k,), or None.
+        observables: their k names.
     """
 
     name: str
@@ -45,6 +48,8 @@ class Landscape:
     observe: Callable | None = None
     order_parameters: tuple[str, ...] = ()
     jump_parameters: tuple[str, ...] = ()
+    measure: Callable | None = None
+    observables: tuple[str, ...] = ()
 
     def __post_init__(self):
         if not self.order_parameters:
@@ -96,6 +101,10 @@ class Phase:
         coordinates: shape (N, n).
         order_parameters: shape (N, m).
         action: shape (N,), in the units of the action.
+        observables: shape (N, k).
+        susceptibility: shape (N, m, m), in the order of the order parameters: the covariance
+            ``J H^-1 J^T`` that the action predicts, H its Hessian and J the derivative of the order
+            parameters in the coordinates.
         stiffness: shape (N,), smallest eigenvalue of the Hessian in the scaled coordinates;
             negative nowhere, zero at a loss of stability. Its unit is arbitrary.
     """
@@ -107,6 +116,8 @@ class Phase:
     coordinates: np.ndarray
     order_parameters: np.ndarray
     action: np.ndarray
+    observables: np.ndarray
+    susceptibility: np.ndarray
     stiffness: np.ndarray
 
     @property
@@ -161,13 +172,15 @@ class Crossover:
 
 @dataclass(frozen=True)
 class State:
-    """A minimum at one control."""
+    """A minimum at one control; the fields mean what they mean in `Phase`, without the N axis."""
 
     phase: str
     control: float
     coordinates: np.ndarray
     order_parameters: np.ndarray
     action: float
+    observables: np.ndarray
+    susceptibility: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -331,6 +331,10 @@ def _phase(solution: Solution, branch: Branch, name: str) -> Phase:
         coordinates=branch.y * scale,
         order_parameters=solution.observe(branch.y, branch.t),
         action=branch.action * unit,
+        observables=solution.measure(branch.y, branch.t),
+        susceptibility=solution.susceptibility(
+            branch.y, branch.t, branch.eigenvalues, branch.modes
+        ),
         stiffness=branch.eigenvalues[:, 0],
     )
 
@@ -404,6 +408,10 @@ def states_at(report: PhaseReport, control: float) -> list[State]:
                 coordinates=state["y"] * np.asarray(solution.chart.scale),
                 order_parameters=solution.observe(state["y"], t)[0],
                 action=float(state["action"]) * float(solution.chart.unit),
+                observables=solution.measure(state["y"], t)[0],
+                susceptibility=solution.susceptibility(
+                    state["y"], t, state["eigenvalues"], state["modes"][None]
+                )[0],
             )
         )
     return sorted(states, key=lambda s: s.action)

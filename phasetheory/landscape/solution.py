@@ -43,19 +43,37 @@ class Solution:
         return (hi - lo) * factor
 
     def observe(self, y, t) -> np.ndarray:
-        """Order parameters (K, m) of points y (K, n) at t (K,)."""
+        """Order parameters (K, m) of points y (K, n) at t, a number or (K,)."""
         x = np.atleast_2d(y) * np.asarray(self.chart.scale)
+        if self.landscape.observe is None:
+            return x
+        return self._evaluate(_compiled(self.landscape.observe), x, t)
+
+    def measure(self, y, t) -> np.ndarray:
+        """Observables (K, k) of points y (K, n) at t, a number or (K,)."""
+        x = np.atleast_2d(y) * np.asarray(self.chart.scale)
+        if self.landscape.measure is None:
+            return np.zeros((len(x), 0))
+        return self._evaluate(_compiled(self.landscape.measure), x, t)
+
+    def susceptibility(self, y, t, eigenvalues, modes) -> np.ndarray:
+        """Covariance (K, m, m) of the order parameters, from the modes of the Hessian."""
+        scale = np.asarray(self.chart.scale)
+        x = np.atleast_2d(y) * scale
+        if self.landscape.observe is None:
+            J = np.broadcast_to(np.eye(x.shape[1]), (len(x), x.shape[1], x.shape[1]))
+        else:
+            J = self._evaluate(_compiled(self.landscape.observe, derivative=True), x, t)
+        half = np.einsum("kmn,n,knj->kmj", J, scale, np.atleast_3d(modes))
+        half = half / np.sqrt(np.atleast_2d(eigenvalues) * float(self.chart.unit))[:, None, :]
+        return half @ np.swapaxes(half, 1, 2)
+
+    def _evaluate(self, function: Callable, x, t) -> np.ndarray:
         u = np.broadcast_to(self.control(t), (len(x),))
-        return _observe(self.landscape, x, u, np.asarray(self.chart.theta))
+        rows = np.arange(-(-len(x) // 256) * 256) % len(x)  # whole blocks: one compilation for all
+        return np.asarray(function(x[rows], u[rows], np.asarray(self.chart.theta)))[: len(x)]
 
 
 @lru_cache(maxsize=64)
-def _compiled(observe: Callable) -> Callable:
-    return jit_small(jax.vmap(observe, (0, 0, None)))
-
-
-def _observe(landscape: Landscape, x, u, theta) -> np.ndarray:
-    if landscape.observe is None:
-        return np.asarray(x)
-    rows = np.arange(-(-len(x) // 256) * 256) % len(x)  # whole blocks: one compilation for all
-    return np.asarray(_compiled(landscape.observe)(x[rows], u[rows], theta))[: len(x)]
+def _compiled(function: Callable, derivative: bool = False) -> Callable:
+    return jit_small(jax.vmap(jax.jacfwd(function) if derivative else function, (0, 0, None)))
