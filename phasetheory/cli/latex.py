@@ -6,25 +6,27 @@ import click
 
 from phasetheory.cli.output import check_file, write_atomically
 
+NAMES = ("linear", "linear-meanfield", "softmax", "thresholds")
+
 
 @click.command()
-@click.argument("attention", type=click.Choice(["linear", "softmax"]))
+@click.argument("name", type=click.Choice(NAMES), metavar="|".join(NAMES))
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="File to write: .tex for LaTeX, .md for Markdown. Without it, the text is printed.",
 )
 @click.option("--markdown", is_flag=True, help="Markdown instead of LaTeX.")
-def latex(attention: str, out: Path | None, markdown: bool) -> None:
+def latex(name: str, out: Path | None, markdown: bool) -> None:
     """The whole derivation of an effective action, with notation and final formulas.
 
-    ATTENTION is linear or softmax. The LaTeX file compiles with pdflatex.
+    The LaTeX file compiles with pdflatex.
     """
     check_file(out)
-    from phasetheory.symbolic import linear_derivation, softmax_derivation
+    from phasetheory import symbolic
     from phasetheory.symbolic.typeset import to_latex, to_markdown
 
-    derivation = {"linear": linear_derivation, "softmax": softmax_derivation}[attention]()
+    derivation = getattr(symbolic, f"{name.replace('-', '_')}_derivation")()
     as_markdown = markdown or (out is not None and out.suffix.lower() == ".md")
     text = (to_markdown if as_markdown else to_latex)(derivation)
     if out is None:

@@ -49,10 +49,13 @@ def phases(target, range_, at, json_, out, **setting) -> int:
             write_json(json_, document)
         files = []
         if folder is not None:
-            from phasetheory.figures.phases import phases_figure, save_figure
+            from phasetheory.figures.phases import observables_figure, phases_figure, save_figure
 
             write_json(folder / "phases.json", document)
             files = [folder / "phases.json", *save_figure(phases_figure(report), folder, "phases")]
+            observables = observables_figure(report)
+            if observables is not None:
+                files += save_figure(observables, folder, "observables")
         print_report(report, equilibrium, [*([json_] if json_ else []), *files])
     return 0 if report.status == "complete" else 1
 

@@ -25,30 +25,15 @@ def phases_figure(report: PhaseReport) -> Figure:
     and their spinodals (dotted); triangles on the axis: crossovers.
     """
     landscape = report.landscape
-    measured = landscape.jump_parameters or landscape.order_parameters
-    # coordinates that are no order parameters of their own (the logit h) have another scale
-    shown = [
-        name
-        for name in landscape.order_parameters
-        if name in measured or name not in landscape.variables
-    ]
+    shown = landscape.primary_parameters
     figure, (top, bottom) = plt.subplots(
         2, 1, sharex=True, figsize=(7.2, 6.0), height_ratios=[3, 2], layout="constrained"
     )
     for name, (colour, marker) in zip(shown, _cycle(len(shown)), strict=True):
         k = landscape.order_parameters.index(name)
         for phase in report.phases:
-            for u, values, stable in _pieces(report, phase):
-                top.plot(
-                    u,
-                    values[:, k],
-                    color=colour,
-                    linestyle="-" if stable else "--",
-                    linewidth=2.0 if stable else 1.2,
-                    marker=marker if stable else None,
-                    markevery=max(len(u) // 8, 1),
-                    markersize=4,
-                )
+            for u, values, stable in _pieces(report, phase, phase.order_parameters):
+                _plot_piece(top, u, values[:, k], colour, marker, stable)
     for phase in report.phases:
         u = np.union1d(phase.control, [t.control for t in report.transitions])
         u = u[(u >= phase.control[0]) & (u <= phase.control[-1])]
@@ -81,6 +66,53 @@ def phases_figure(report: PhaseReport) -> Figure:
     return figure
 
 
+def observables_figure(report: PhaseReport) -> Figure | None:
+    """Losses (top) and variances of the order parameters (bottom) against the control.
+
+    The variances are the action's susceptibility: they diverge at a second-order transition and
+    stay finite at a first-order one. None where the landscape has no observables.
+    """
+    landscape = report.landscape
+    losses = [name for name in landscape.observables if "loss" in name]
+    if not losses:
+        return None
+    figure, (top, bottom) = plt.subplots(
+        2, 1, sharex=True, figsize=(7.2, 6.0), height_ratios=[3, 3], layout="constrained"
+    )
+    measured = landscape.jump_parameters or landscape.order_parameters
+    for phase in report.phases:
+        columns = [phase.observables[:, landscape.observables.index(name)] for name in losses]
+        columns += [
+            phase.susceptibility[:, k, k] for k in map(landscape.order_parameters.index, measured)
+        ]
+        styles = _cycle(len(losses)) + _cycle(len(measured))
+        for u, values, stable in _pieces(report, phase, np.stack(columns, axis=1)):
+            for k, (colour, marker) in enumerate(styles):
+                axis = top if k < len(losses) else bottom
+                _plot_piece(axis, u, values[:, k], colour, marker, stable)
+    _mark_transitions(report, top, bottom)
+    for axis, names in ((top, losses), (bottom, [f"var {_label(n)}" for n in measured])):
+        handles = [
+            Line2D([], [], color=colour, marker=marker, markersize=4, label=name.replace("_", " "))
+            if axis is top
+            else Line2D([], [], color=colour, marker=marker, markersize=4, label=name)
+            for name, (colour, marker) in zip(names, _cycle(len(names)), strict=True)
+        ]
+        axis.legend(handles=handles, fontsize=8, frameon=False, loc="best")
+    figure.legend(
+        handles=_legend(report), loc="outside lower center", ncols=4, fontsize=9, frameon=False
+    )
+    top.set_ylabel("loss per position")
+    bottom.set_ylabel("variance of order parameter")
+    bottom.set_yscale("log")
+    bottom.set_xlabel(_axis_label(report))
+    if landscape.control_scale == "log":
+        bottom.set_xscale("log")
+    bottom.set_xlim(*landscape.control_range)
+    top.set_title(_title(report), fontsize=10)
+    return figure
+
+
 def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
     """Save a figure as PNG and PDF and close it; returns the files."""
     from phasetheory.cli.output import write_atomically
@@ -99,10 +131,26 @@ def _cycle(count: int):
     return [_STYLES[i % len(_STYLES)] for i in range(count)]
 
 
-def _pieces(report: PhaseReport, phase: Phase):
+def _plot_piece(axis, u, values, colour, marker, stable: bool) -> None:
+    axis.plot(
+        u,
+        values,
+        color=colour,
+        linestyle="-" if stable else "--",
+        linewidth=2.0 if stable else 1.2,
+        marker=marker if stable else None,
+        markevery=max(len(u) // 8, 1),
+        markersize=4,
+    )
+
+
+def _pieces(report: PhaseReport, phase: Phase, columns: np.ndarray):
     """The branch, cut where it becomes or ceases to be the global minimum.
 
-    Yields (control, order parameters, whether it is the global minimum).
+    Args:
+        columns: (N, c) values along the branch.
+
+    Yields (control, values, whether it is the global minimum).
     The cut points themselves are put in by linear interpolation between the nodes of the branch.
     """
     cuts = [(lo, hi) for name, lo, hi in report.equilibrium if name == phase.id]
@@ -111,9 +159,9 @@ def _pieces(report: PhaseReport, phase: Phase):
     for a, b in pairwise(edges):
         inside = phase.control[(phase.control > a) & (phase.control < b)]
         u = np.concatenate([[a], inside, [b]])
-        columns = [np.interp(u, phase.control, column) for column in phase.order_parameters.T]
+        values = [np.interp(u, phase.control, column) for column in columns.T]
         middle = (a + b) / 2
-        yield u, np.stack(columns, axis=1), any(lo <= middle <= hi for lo, hi in cuts)
+        yield u, np.stack(values, axis=1), any(lo <= middle <= hi for lo, hi in cuts)
 
 
 def _lowest(report: PhaseReport, control: np.ndarray) -> np.ndarray:

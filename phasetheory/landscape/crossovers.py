@@ -40,7 +40,7 @@ def find_crossovers(solution: Solution, pieces) -> Iterator[Crossover]:
         size = np.append(change, values[:, -1].max())
         floor = SMALLEST_SHARE * np.append(spread, sharpest)
         for k, name in enumerate([*landscape.order_parameters, None]):
-            if size[k] <= floor[k]:
+            if size[k] <= floor[k] or (name and name not in landscape.primary_parameters):
                 continue
             peak = _highest_peak(
                 lambda s, k=k, branch=branch: _rates(solution, branch, s)[k], t, values[:, k]

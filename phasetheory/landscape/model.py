@@ -51,6 +51,14 @@ class Landscape:
     measure: Callable | None = None
     observables: tuple[str, ...] = ()
 
+    @property
+    def primary_parameters(self) -> tuple[str, ...]:
+        """The order parameters without coordinates that serve the search only (the logit h)."""
+        measured = self.jump_parameters or self.order_parameters
+        return tuple(
+            name for name in self.order_parameters if name in measured or name not in self.variables
+        )
+
     def __post_init__(self):
         if not self.order_parameters:
             object.__setattr__(self, "order_parameters", self.variables)

@@ -8,14 +8,18 @@ expressions (`phasetheory.landscape.lowering`), and `typeset` prints them for re
 from phasetheory.symbolic.expressions import parse_expression
 from phasetheory.symbolic.functions import logistic
 from phasetheory.symbolic.linear import linear_derivation
+from phasetheory.symbolic.meanfield import linear_meanfield_derivation
 from phasetheory.symbolic.softmax import softmax_derivation
 from phasetheory.symbolic.steps import Derivation, Step
+from phasetheory.symbolic.thresholds import thresholds_derivation
 
 __all__ = [
     "Derivation",
     "Step",
     "linear_derivation",
+    "linear_meanfield_derivation",
     "logistic",
     "parse_expression",
     "softmax_derivation",
+    "thresholds_derivation",
 ]

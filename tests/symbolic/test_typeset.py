@@ -11,7 +11,14 @@ from functools import cache
 import pytest
 import sympy as sp
 
-from phasetheory.symbolic import Derivation, Step, linear_derivation, softmax_derivation
+from phasetheory.symbolic import (
+    Derivation,
+    Step,
+    linear_derivation,
+    linear_meanfield_derivation,
+    softmax_derivation,
+    thresholds_derivation,
+)
 from phasetheory.symbolic.symbols import h
 from phasetheory.symbolic.typeset import (
     LINE_WIDTH,
@@ -24,7 +31,15 @@ from phasetheory.symbolic.typeset import to_markdown as write_markdown
 
 to_latex, to_markdown = cache(write_latex), cache(write_markdown)
 
-DERIVATIONS = {d.key: d for d in (linear_derivation(), softmax_derivation())}
+DERIVATIONS = {
+    d.key: d
+    for d in (
+        linear_derivation(),
+        linear_meanfield_derivation(),
+        softmax_derivation(),
+        thresholds_derivation(),
+    )
+}
 EQUATIONS = [
     pytest.param(part.rhs, id=f"{d.key}-{step.key}-{part.lhs}")
     for d in DERIVATIONS.values()
