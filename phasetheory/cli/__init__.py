@@ -4,6 +4,7 @@ Commands import what computes only when they run, so that ``--help`` answers at 
 in one sentence on standard error and exit status 2; an incomplete result in exit status 1.
 """
 
+import io
 import os
 import sys
 
@@ -28,8 +29,13 @@ app.add_command(latex)
 
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status: 0, 1 (incomplete), 2 (bad input)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # an ASCII terminal still gets its table
     try:
-        return app.main(arguments, prog_name="phasetheory", standalone_mode=False) or 0
+        status = app.main(arguments, prog_name="phasetheory", standalone_mode=False) or 0
+        sys.stdout.flush()
+        return status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         return 2
@@ -40,14 +46,21 @@ def run(arguments: list[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", status=130)
     except BrokenPipeError:
-        # the reader of our output has gone; there is nobody to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()  # the reader has gone; there is nobody to tell
         return 0
+    except OSError as error:
+        _discard_output()
+        return _fail(f"cannot write the output: {(error.strerror or str(error)).lower()}")
 
 
 def main() -> None:
     """Entry point of the ``phasetheory`` command."""
     sys.exit(run())
+
+
+def _discard_output() -> None:
+    """Let what is still buffered go nowhere when the interpreter exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(sentence: str, status: int = 2) -> int:

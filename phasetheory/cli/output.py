@@ -19,9 +19,10 @@ def check_file(path: Path | None) -> None:
     """
     if path is None:
         return
-    if path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder")
     try:
+        if path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder")
+        path.exists()  # complains of names that are too long
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".phasetheory-"):
             pass
     except OSError as error:
@@ -38,8 +39,8 @@ def output_folder(path: Path | None) -> Iterator[Path | None]:
     if path is None:
         yield None
         return
-    made = not path.exists()
     try:
+        made = not path.exists()
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder {path}: {_reason(error)}") from None
@@ -75,7 +76,9 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, atomically; a NaN or infinity in it is an error."""
-    write_atomically(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    # a file name that is no valid text may have become the name of the action
+    write_atomically(path, text.encode(errors="replace"))
 
 
 def _reason(error: OSError) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from phasetheory import __version__
 from phasetheory.landscape.model import PhaseReport, State, Transition
@@ -127,13 +128,13 @@ def as_json(report: PhaseReport, equilibrium: list[list[State]]) -> dict[str, An
 
 def print_report(report: PhaseReport, equilibrium: list[list[State]], files: list[Path]) -> None:
     """Tables of transitions, phases, crossovers and states, for a terminal."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=120)
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal or console.width < 60:  # narrower tables would be cut to nothing
+        console = Console(highlight=False, markup=False, emoji=False, width=120)
     landscape = report.landscape
     low, high = landscape.control_range
     settings = ", ".join(f"{name} = {value:.6g}" for name, value in landscape.parameters.items())
-    console.print(f"[bold]{landscape.name}[/bold]" + (f": {settings}" if settings else ""))
+    console.print(landscape.name + (f": {settings}" if settings else ""), style="bold")
     console.print(f"{landscape.control} from {low:g} to {high:g} ({landscape.control_scale} scale)")
     if report.transitions:
         console.print(_transitions(report))
@@ -147,15 +148,17 @@ def print_report(report: PhaseReport, equilibrium: list[list[State]], files: lis
         console.print(_states(report, states))
         console.print(_observables(report, states))
     for problem in report.problems:
-        console.print(f"[bold]incomplete:[/bold] {problem}")
+        console.print(f"incomplete: {problem}", style="bold")
     for path in files:
         console.print(f"wrote {path}", soft_wrap=True)
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
     for name in columns:
-        table.add_column(name, justify="left" if name in ("order", "phases", "what") else "right")
+        table.add_column(
+            Text(name), justify="left" if name in ("order", "phases", "what") else "right"
+        )
     return table
 
 

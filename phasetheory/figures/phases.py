@@ -1,6 +1,7 @@
 """The figure of `phasetheory phases`: order parameters and action along the control."""
 
 import io
+import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -120,7 +121,10 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
     files = []
     for suffix in ("png", "pdf"):
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix, dpi=160)
+        with warnings.catch_warnings():
+            # a letter that the font lacks is drawn as a box; that is no reason to alarm anybody
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure.savefig(buffer, format=suffix, dpi=160)
         files.append(folder / f"{stem}.{suffix}")
         write_atomically(files[-1], buffer.getvalue())
     plt.close(figure)
@@ -179,7 +183,7 @@ def _mark_transitions(report: PhaseReport, top, bottom) -> None:
                 if spinodal is not None:
                     axis.axvline(spinodal, color="0.55", linewidth=1.0, linestyle=":")
         top.annotate(
-            f"{t.order} order\n{report.landscape.control} = {t.control:.6g}",
+            _plain(f"{t.order} order\n{report.landscape.control} = {t.control:.6g}"),
             (t.control, 0.97),
             xycoords=("data", "axes fraction"),
             xytext=(4, 0),
@@ -230,8 +234,15 @@ def _limit_gap(report: PhaseReport, axis) -> None:
 
 
 def _label(name: str) -> str:
+    """A name as mathematics where it looks like a symbol with an index, else as it is."""
     head, _, tail = name.partition("_")
-    return f"${head}_{{{tail}}}$" if tail else f"${head}$" if len(head) == 1 else name
+    if name.isascii() and len(head) == 1 and (tail.isalnum() or name == head):
+        return f"${head}_{{{tail}}}$" if tail else f"${head}$"
+    return _plain(name)
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")
 
 
 def _axis_label(report: PhaseReport) -> str:
@@ -242,4 +253,4 @@ def _axis_label(report: PhaseReport) -> str:
 
 def _title(report: PhaseReport) -> str:
     settings = ", ".join(f"{k} = {v:.4g}" for k, v in report.landscape.parameters.items())
-    return f"{report.landscape.name}" + (f"\n{settings}" if settings else "")
+    return _plain(report.landscape.name + (f"\n{settings}" if settings else ""))

@@ -11,6 +11,8 @@ from phasetheory.errors import InputError
 
 Scale = Literal["linear", "log"]
 Order = Literal["first", "second", "tricritical", "undetermined"]
+#: beyond this, squares and products overflow double precision
+LARGEST = 1e100
 EndKind = Literal["range", "spinodal", "bifurcation", "bounds", "lost"]
 
 
@@ -79,6 +81,8 @@ class Landscape:
 def _check_interval(what: str, lo: float, hi: float) -> None:
     if not (math.isfinite(lo) and math.isfinite(hi)):
         raise InputError(f"the {what} is not finite: {lo}:{hi}")
+    if max(abs(lo), abs(hi)) > LARGEST:
+        raise InputError(f"the {what} reaches beyond {LARGEST:g}; choose other units")
     if lo >= hi:
         raise InputError(f"the {what} is empty or reversed: {lo:g} is not below {hi:g}")
 

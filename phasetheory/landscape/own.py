@@ -89,7 +89,7 @@ def load_landscape(path: Path, control_range: tuple[float, float] | None = None)
         raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, endless numbers, deep nesting
         raise InputError(f"{path} is not valid TOML: {error}") from None
     try:
         return _from_tables(content, path.stem, control_range)
@@ -155,9 +155,15 @@ def _entry(table: dict, key: str, kind: type, where: str, default: Any = _REQUIR
 
 
 def _real(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputError(f"{where} must be a finite number, not {value!r}")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"{where} must be a finite number that fits double precision")
+    return number
 
 
 def _pair(value: Any, where: str) -> tuple[float, float]:

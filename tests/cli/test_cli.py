@@ -1,6 +1,7 @@
 """The command line as a user meets it: tables, files, and one sentence for each mistake."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -196,3 +197,53 @@ def test_installed_command_and_exit_status(tmp_path):
     assert "Traceback" not in result.stderr
     version = subprocess.run([command, "--version"], capture_output=True, text=True)
     assert version.returncode == 0 and "0.1.0" in version.stdout
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "x = [-3, 1" + "0" * 400 + "]",
+        "x = [-3, 1" + "0" * 5000 + "]",
+        "x = " + "[" * 2000,
+        "x = [-1e308, 1e308]",
+    ],
+    ids=["long", "longer", "deep", "huge"],
+)
+def test_hostile_numbers(entry, own, capsys):
+    own.write_text(OWN.replace("x = [-3, 3]", entry))
+    assert run(["phases", str(own)]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and len(err) < 400
+
+
+def test_names_are_printed_as_they_are(tmp_path, capsys):
+    """Markup, mathematics and letters outside the font in names harm neither table nor figure."""
+    text = OWN.replace("x**", "a_b_c**").replace('["x"]', '["a_b_c"]').replace("x = [", "a_b_c = [")
+    text = text.replace("[action]", '[action]\nname = "[/b] $x_ \u65e5 :smile:"')
+    (tmp_path / "[b].toml").write_text(text)
+    arguments = ["phases", str(tmp_path / "[b].toml"), "--out", str(tmp_path / "[out]")]
+    assert run(arguments) == 0
+    captured = capsys.readouterr()
+    assert "[/b] $x_ \u65e5 :smile:" in captured.out and "[out]" in captured.out
+    assert captured.err == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device to write to")
+def test_full_disk_and_narrow_encoding(own):
+    command = Path(sys.executable).parent / "phasetheory"
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([command, "latex", "linear"], stdout=full, stderr=subprocess.PIPE)
+    assert result.returncode == 2
+    assert result.stderr.decode().count("\n") == 1 and b"no space left" in result.stderr
+    result = subprocess.run(
+        [command, "phases", str(own)],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert result.returncode == 0 and b"1.1875" in result.stdout
+
+
+def test_long_paths(own, capsys):
+    for option in ("--json", "--out"):
+        assert run(["phases", str(own), option, "a" * 300]) == 2
+        assert "too long" in capsys.readouterr().err
