@@ -22,7 +22,8 @@ def check_file(path: Path | None) -> None:
     try:
         if path.is_dir():
             raise InputError(f"cannot write {path}: it is a folder")
-        path.exists()  # complains of names that are too long
+        if path.exists() and not path.is_file():
+            return  # a device or a pipe is written to as it is
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".phasetheory-"):
             pass
     except OSError as error:
@@ -60,7 +61,11 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         InputError: if it cannot be written.
     """
     data = content.encode() if isinstance(content, str) else content
+    path = path.resolve()  # a link stays, what it points to is replaced
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".phasetheory-")
         try:
             with os.fdopen(handle, "wb") as file:

@@ -33,10 +33,10 @@ def phases(target, range_, at, json_, out, **setting) -> int:
     TARGET is linear or softmax (the copy task; the control is P, the number of training sequences),
     or a TOML file with an action of your own.
     """
-    range_ = parse_range(range_) if range_ else None
-    controls = parse_numbers(at, "--at") if at else []
-    check_file(json_)
+    range_ = parse_range(range_) if range_ is not None else None
+    controls = parse_numbers(at, "--at") if at is not None else []
     with output_folder(out) as folder:
+        check_file(json_)
         landscape = _landscape(target, range_, setting)
         _check_inside(controls, landscape)
         from phasetheory.cli.phases_output import as_json, print_report

@@ -8,7 +8,7 @@ shrink with that distance, so both ends are approached geometrically and never s
 singular point itself.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class End:
     soft: np.ndarray
 
 
-@dataclass
+@dataclass(frozen=True)
 class Branch:
     """A followed minimum in scaled coordinates; arrays over N nodes in ascending t."""
 
@@ -50,7 +50,6 @@ class Branch:
     eigenvalues: np.ndarray
     modes: np.ndarray
     ends: tuple[End, End]
-    copies: list[np.ndarray] = field(default_factory=list)
 
     def covers(self, t: float, margin: float = 0.0) -> bool:
         return self.ends[0].t - margin <= t <= self.ends[1].t + margin

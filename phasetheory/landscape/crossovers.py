@@ -13,6 +13,8 @@ from phasetheory.landscape.solution import Solution
 PROMINENCE = 1.1
 #: ... and what changes by less than this share of the largest change anywhere is no crossover
 SMALLEST_SHARE = 1e-3
+#: curvature of the action along the range, in its own unit, that is no more than round-off
+ROUND_OFF = 1e-8
 
 
 def find_crossovers(solution: Solution, pieces) -> Iterator[Crossover]:
@@ -38,6 +40,8 @@ def find_crossovers(solution: Solution, pieces) -> Iterator[Crossover]:
     for branch, t, values in rates:
         change = np.ptp(solution.observe(branch.interpolate(t), t), axis=0)
         size = np.append(change, values[:, -1].max())
+        if (values[:, -1] * solution.control_rate(t) ** 2).max() < ROUND_OFF:
+            size[-1] = 0.0
         floor = SMALLEST_SHARE * np.append(spread, sharpest)
         for k, name in enumerate([*landscape.order_parameters, None]):
             if size[k] <= floor[k] or (name and name not in landscape.primary_parameters):

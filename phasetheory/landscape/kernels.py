@@ -22,6 +22,8 @@ EPS = float(np.finfo(float).eps)
 #: batched kernels run in batches of this size, so that one compilation serves all
 BATCH = 512
 GAUGE_STIFFNESS = 10.0
+#: Newton steps below this, in units of the spread of the minima, may be round-off
+NEWTON_FLOOR = 1e-5
 
 
 class Chart(NamedTuple):
@@ -77,30 +79,29 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
     def critical(guess, t, chart):
         """Newton's method to the critical point next to `guess`, of any index, and its properties.
 
-        `contraction` is the worst ratio of successive steps above round-off: below 1/4 the limit is
-        the critical point that belongs to the guess, and not one of another branch.
+        `contraction` is the worst ratio of successive steps: below 1/4 the limit is the critical
+        point that belongs to the guess, and not one of another branch. `last` is the last step,
+        the size of the round-off where the steps stopped shrinking.
         """
 
         def body(state):
             y, k, first, last, worst, _ = state
-            value, g, H = local(join(y, t), chart)
+            _, g, H = local(join(y, t), chart)
             w, v = jnp.linalg.eigh(H[:-1, :-1] + gauge(y, chart))
             tiny = EPS * jnp.max(jnp.abs(w)) + 1e-300
             w = jnp.where(jnp.abs(w) < tiny, tiny, w)
             delta = -v @ ((v.T @ g[:-1]) / w)
-            # round-off of the gradient (the chart makes curvatures of order one), amplified
-            scale = (1 + jnp.max(jnp.abs(w))) * (1 + jnp.max(jnp.abs(y))) + jnp.abs(value)
-            noise = 8 * EPS * scale / jnp.min(jnp.abs(w))
             size = jnp.linalg.norm(delta)
-            ratio = jnp.where((k > 0) & (size > 100 * noise), size / last, 0.0)
-            small = size <= noise
-            stalled = (k > 1) & (size >= last / 2) & (size <= 1e-6)
+            ratio = jnp.where((k > 0) & (size > NEWTON_FLOOR), size / last, 0.0)
+            # round-off is measured, not estimated: it is where the steps stop shrinking
+            exact = size <= 4 * EPS * (1 + jnp.max(jnp.abs(y)))
+            stalled = (k > 1) & (size >= last / 2) & (size <= NEWTON_FLOOR)
             first = jnp.where(k == 0, size, first)
-            return y + delta, k + 1, first, size, jnp.maximum(worst, ratio), small | stalled
+            return y + delta, k + 1, first, size, jnp.maximum(worst, ratio), exact | stalled
 
         start = (guess, 0, jnp.inf, jnp.inf, 0.0, False)
         y, _, first, last, worst, done = jax.lax.while_loop(
-            lambda state: ~state[-1] & (state[1] < 12) & (state[3] == state[3]), body, start
+            lambda state: ~state[-1] & (state[1] < 20) & (state[3] == state[3]), body, start
         )
         (value, g, H), along = jax.linearize(lambda z: local(z, chart), join(y, t))
         w, v = jnp.linalg.eigh(H[:-1, :-1] + gauge(y, chart))

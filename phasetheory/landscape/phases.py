@@ -9,7 +9,7 @@ from phasetheory.errors import ActionError, InputError
 from phasetheory.landscape import search
 from phasetheory.landscape.branches import Branch, follow, is_minimum, solve
 from phasetheory.landscape.crossovers import find_crossovers
-from phasetheory.landscape.kernels import EPS, Chart, kernels, warm_up
+from phasetheory.landscape.kernels import BATCH, EPS, Chart, kernels, warm_up
 from phasetheory.landscape.model import (
     BranchEnd,
     Landscape,
@@ -30,6 +30,8 @@ from phasetheory.landscape.transitions import (
 #: descents of the first search, spread over box and range together
 STARTS = 1024
 MOST_BRANCHES = 64
+#: error of a location, as a share of the range, that leaves the result incomplete
+VAGUE_LOCATION = 1e-3
 #: kinds of ends where a branch loses stability
 SOFT = ("spinodal", "bifurcation")
 
@@ -65,7 +67,7 @@ def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
         box=inset / (width / 2)[:, None],
         generators=np.zeros((0, n, n + 1)),
     )
-    solution = Solution(landscape, kern, chart, [], [])
+    solution = Solution(landscape, kern, chart, [], [], chart.box)
     warm_up(kern, chart)
 
     def where(t):
@@ -82,6 +84,8 @@ def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
     )
     solution, found = _rescale(solution, found.join(again))
     solution = _with_symmetries(solution, found)
+    inner = found.y[~found.on_bound]
+    solution = replace(solution, extent=np.stack([inner.min(axis=0), inner.max(axis=0)], axis=1))
     _explore(solution, found.select(~found.on_bound))
     return solution, found.select(found.on_bound)
 
@@ -98,7 +102,15 @@ def _rescale(solution: Solution, found: search.Found) -> tuple[Solution, search.
     spread = np.ptp(x[inner], axis=0)
     box = np.asarray(chart.box) * old[:, None]
     width = box[:, 1] - box[:, 0]
-    scale = np.where(spread > 1e-11 * width, spread, width / 2)
+    moving = spread > 1e-11 * width
+    scale = np.where(moving, spread, width / 2)
+    if moving.any() and not moving.all():
+        # a variable in which the minima do not move is measured by its stiffness, not by its box
+        bends = np.median(np.abs(np.diagonal(found.hessian[inner], axis1=1, axis2=2)), axis=0)
+        bends = bends / old**2
+        typical = np.median((bends * scale**2)[moving])
+        natural = np.sqrt(typical / np.where(bends > 0, bends, np.inf))
+        scale = np.where(moving | (natural <= 0), scale, np.minimum(natural, width / 2))
     chart = chart._replace(scale=scale, box=box / scale[:, None])
     y = x / scale
     hessian = found.hessian * np.multiply.outer(scale / old, scale / old)
@@ -183,9 +195,7 @@ def _adopt(solution: Solution, candidates: search.Found) -> None:
         open_[i] = False
         if not is_minimum(state) or np.linalg.norm(state["y"] - y) > 1e-2:
             continue
-        known = next((b for b in branches if _same_phase(solution, b, state, t)), None)
-        if known is not None:
-            _add_copy(solution, known, state["y"], t)
+        if any(_same_phase(solution, b, state, t) for b in branches):
             continue
         branch = follow(kern, chart, y, t)
         if branch is None or any(_repeats(solution, branch, b) for b in branches):
@@ -232,13 +242,6 @@ def _repeats(solution: Solution, branch: Branch, known: Branch) -> bool:
     return all(_same_phase(solution, known, s, t) for s, t in zip(states, times, strict=True))
 
 
-def _add_copy(solution: Solution, branch: Branch, y, t: float) -> None:
-    mine = solve(solution.kern, solution.chart, branch.interpolate(t)[0], t)["y"]
-    images = [g @ c for c in [mine, *branch.copies] for g in solution.group]
-    if all(np.linalg.norm(y - image) > 1e-5 for image in images) and len(branch.copies) < 64:
-        branch.copies.append(np.asarray(y))
-
-
 def _copies(solution: Solution, y) -> np.ndarray:
     """Distinct images of y under the signed permutations, shape (K, n)."""
     images: list[np.ndarray] = []
@@ -249,14 +252,24 @@ def _copies(solution: Solution, y) -> np.ndarray:
 
 
 def _multiplicity(solution: Solution, branch: Branch) -> int | Literal["continuous"]:
+    """How many minima at one control are copies of this one: images, and what a search finds."""
     middle = branch.t.size // 2
-    y = branch.y[middle]
-    fields = solution.chart.generators
-    moves = [np.linalg.norm(f[:, :-1] @ y + f[:, -1]) for f in np.asarray(fields)]
-    if moves and max(moves) > 1e-6:
+    y, t = branch.y[middle], float(branch.t[middle])
+    fields = np.asarray(solution.chart.generators)
+    if any(np.linalg.norm(f[:, :-1] @ y + f[:, -1]) > 1e-6 for f in fields):
         return "continuous"
-    # copies beyond the signed permutations were met in the search at some t
-    return len(_copies(solution, y)) * (1 + len(branch.copies))
+    kern, chart = solution.kern, solution.chart
+    low, high = solution.extent.T
+    starts = low - 0.2 + (high - low + 0.4) * search.spread_points(BATCH, y.size)
+    box = np.asarray(chart.box)
+    found = search.descend(kern, chart, np.clip(starts, box[:, 0], box[:, 1]), np.full(BATCH, t))
+    copies = list(_copies(solution, y))
+    for candidate in found.y[~found.on_bound]:
+        if all(np.linalg.norm(candidate - known) > 1e-5 for known in copies):
+            state = solve(kern, chart, candidate, t)
+            if is_minimum(state) and _same_phase(solution, branch, state, t):
+                copies.append(candidate)
+    return len(copies)
 
 
 def _report(solution: Solution, walls: search.Found) -> PhaseReport:

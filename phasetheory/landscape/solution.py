@@ -16,13 +16,18 @@ from phasetheory.landscape.model import Landscape
 
 @dataclass(frozen=True)
 class Solution:
-    """The finder's working values in scaled coordinates, kept for further questions."""
+    """The finder's working values in scaled coordinates, kept for further questions.
+
+    `group`: signed permutations that leave the action unchanged; `extent` (n, 2): lowest and
+    highest coordinates of the minima found.
+    """
 
     landscape: Landscape
     kern: SimpleNamespace
     chart: Chart
     group: list[np.ndarray]
     branches: list[Branch]
+    extent: np.ndarray
 
     def control(self, t):
         """The control at t in [0, 1]."""

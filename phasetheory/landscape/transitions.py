@@ -117,12 +117,14 @@ def envelope(kern, chart: Chart, branches: list[Branch]) -> Envelope:
 
 
 def _lowest(branches, t, excluded=None) -> int | None:
-    known = [
-        (float(action_at(b, np.array(t))), i)
-        for i, b in enumerate(branches)
-        if b.covers(t) and i != excluded
-    ]
-    return min(known)[1] if known else None
+    """The branch of lowest action at t; of equal ones, the one that is lower just after."""
+    known = [i for i, b in enumerate(branches) if b.covers(t) and i != excluded]
+    if not known:
+        return None
+    action = {i: float(action_at(branches[i], np.array(t))) for i in known}
+    least = min(action.values())
+    equal = [i for i in known if action[i] <= least + 64 * EPS * (1 + abs(least))]
+    return min(equal, key=lambda i: float(np.interp(t, branches[i].t, branches[i].slope)))
 
 
 def _next_crossing(kern, chart, branches, i, t_from) -> Event | None:

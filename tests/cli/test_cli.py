@@ -231,7 +231,7 @@ def test_names_are_printed_as_they_are(tmp_path, capsys):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device to write to")
 def test_full_disk_and_narrow_encoding(own):
     command = Path(sys.executable).parent / "phasetheory"
-    with open("/dev/full", "w") as full:
+    with Path("/dev/full").open("w") as full:
         result = subprocess.run([command, "latex", "linear"], stdout=full, stderr=subprocess.PIPE)
     assert result.returncode == 2
     assert result.stderr.decode().count("\n") == 1 and b"no space left" in result.stderr

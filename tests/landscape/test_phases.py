@@ -61,3 +61,69 @@ def test_a_direction_without_action():
     report = find_phases(flat)
     assert [(t.order, round(t.control, 8)) for t in report.transitions] == [("second", 1.0)]
     assert {p.multiplicity for p in report.phases} == {"continuous"}
+
+
+TWO = {"x": (-2, 2), "y": (-2, 2)}
+
+
+@pytest.mark.parametrize(
+    ("expression", "bounds"),
+    [
+        ("y**2 + (T-0.5)*x**2 + x**4", TWO),
+        ("y**2 + (T-0.5)*x**2 + x**4", TWO | {"y": (-300, 300)}),
+        ("1e5*y**2 + (T-0.5)*x**2 + x**4", TWO),
+        ("1e6*(y-x)**2 + (T-0.5)*x**2 + x**4", TWO),
+        ("1e5*(y-x**2)**2 + (T-0.5)*x**2 + x**4", TWO | {"y": (-2, 5)}),
+        ("y**2 + 1e6 + (T-0.5)*x**2 + x**4", TWO),
+        ("y**2 + 1e6*T + (T-0.5)*x**2 + x**4", TWO),
+    ],
+)
+def test_stiff_directions_and_offsets_hide_nothing(expression, bounds):
+    """A second-order point at T = 1/2, whatever the stiffness beside it or the constant below."""
+    report = find_phases(landscape_from_expression(expression, ["x", "y"], "T", bounds, (0.0, 1.0)))
+    assert [t.order for t in report.transitions] == ["second"], report.problems
+    assert report.transitions[0].control == pytest.approx(0.5, abs=1e-6)
+    assert abs(report.transitions[0].control - 0.5) <= report.transitions[0].control_error
+    assert report.status == "complete"
+
+
+@pytest.mark.parametrize(
+    ("expression", "names", "control_range", "copies"),
+    [
+        ("(x-1)**6 - 2*(x-1)**4 + T*(x-1)**2", ["x"], (0.5, 1.5), {1, 2}),
+        ("(x-1)**4 - T*(x-1)**2", ["x"], (0.5, 1.5), {2}),
+        ("-(x**3-3*x*y**2) + (x**2+y**2)**2 + T*(x**2+y**2)", ["x", "y"], (-0.5, 0.5), {1, 3}),
+    ],
+)
+def test_copies_under_other_symmetries(expression, names, control_range, copies):
+    """Reflections about another point, and rotations by a third of a turn."""
+    bounds = dict.fromkeys(names, (-2.0, 4.0))
+    report = find_phases(landscape_from_expression(expression, names, "T", bounds, control_range))
+    assert {p.multiplicity for p in report.phases} == copies
+
+
+def test_equal_actions_at_the_start_of_the_range():
+    """Two minima tie at T = 0; the one that is lower after it counts, and so does the crossing."""
+    report = find_phases(simple("x**2*(x-1)**2 + T*(0.3-T)*x**2*(3-2*x)", (-1, 2), (0.0, 0.5)))
+    assert report.status == "complete", report.problems
+    assert [(t.order, round(t.control, 9)) for t in report.transitions] == [("first", 0.3)]
+
+
+def test_transitions_too_close_to_tell_are_not_called_complete():
+    """Two second-order points 2e-6 apart: found, or said to be not."""
+    report = find_phases(simple("((T-0.5)**2 - 1e-12)*x**2 + x**4", (-2, 2), (0.0, 1.0)))
+    located = [t.control for t in report.transitions if t.order == "second"]
+    assert located == pytest.approx([0.5 - 1e-6, 0.5 + 1e-6], abs=1e-9) or (
+        report.status == "incomplete" or not report.transitions
+    )
+
+
+def test_a_corner_where_the_action_is_not_finite():
+    with pytest.raises(ActionError, match="not finite everywhere"):
+        find_phases(simple("(x-T)**2 + sqrt(x + 2.9999999)"))
+
+
+def test_round_off_is_no_crossover():
+    """The minimum of (x - T)^2 is 0 for every T."""
+    report = find_phases(simple("(x - T)**2 + 0*x**4 + x*0"))
+    assert [c for c in report.crossovers if c.order_parameter is None] == []
