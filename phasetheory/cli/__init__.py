@@ -45,8 +45,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _fail(str(error))
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", status=130)
-    except BrokenPipeError:
-        _discard_output()  # the reader has gone; there is nobody to tell
+    except (BrokenPipeError, SystemExit):  # rich leaves this way where the reader has gone
+        _discard_output()
         return 0
     except OSError as error:
         _discard_output()

@@ -247,3 +247,25 @@ def test_long_paths(own, capsys):
     for option in ("--json", "--out"):
         assert run(["phases", str(own), option, "a" * 300]) == 2
         assert "too long" in capsys.readouterr().err
+
+
+def test_closed_pipe_is_no_failure(own):
+    command = Path(sys.executable).parent / "phasetheory"
+    for arguments in (["phases", str(own)], ["latex", "linear"]):
+        with subprocess.Popen(
+            [command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None and process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait() == 0
+
+
+def test_links_and_devices_stay(own, tmp_path, capsys):
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    link.symlink_to(real)
+    assert run(["phases", str(own), "--json", str(link)]) == 0
+    assert link.is_symlink() and json.loads(real.read_text())["schema"] == 1
+    assert run(["phases", str(own), "--json", "/dev/null"]) == 0
+    assert Path("/dev/null").is_char_device()
