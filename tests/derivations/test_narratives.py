@@ -8,7 +8,7 @@ import pytest
 FOLDER = Path(__file__).parents[2] / "derivations"
 
 
-@pytest.mark.parametrize("name", ["linear", "softmax"])
+@pytest.mark.parametrize("name", ["linear", "softmax", "meanfield", "thresholds"])
 def test_runs(name, capsys):
     runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out
@@ -27,3 +27,16 @@ def test_two_densities():
     in_h, in_a_G = probabilities((0.1, 0.4), 8, 3, 60.0)
     assert 0.05 < in_h < 0.95
     assert in_h == pytest.approx(in_a_G, rel=1e-6)
+
+
+def test_meanfield_minimum():
+    """The theory note's meanfield column, from the printed expression alone."""
+    order_parameters = runpy.run_path(str(FOLDER / "meanfield.py"))["order_parameters"]
+    assert order_parameters(16, 4, 300) == pytest.approx((0.245, 0.031), abs=1e-3)
+
+
+def test_softmax_threshold_and_its_limit():
+    softmax_threshold = runpy.run_path(str(FOLDER / "thresholds.py"))["softmax_threshold"]
+    closed, limit = softmax_threshold(10**1000, 32)
+    assert limit == pytest.approx(32 / 31 / 4)
+    assert closed == pytest.approx(limit, rel=0.01)
