@@ -9,7 +9,7 @@ from phasetheory.errors import ActionError, InputError
 from phasetheory.landscape import search
 from phasetheory.landscape.branches import Branch, follow, is_minimum, solve
 from phasetheory.landscape.crossovers import find_crossovers
-from phasetheory.landscape.kernels import BATCH, EPS, Chart, kernels, warm_up
+from phasetheory.landscape.kernels import BATCH, Chart, kernels, warm_up
 from phasetheory.landscape.model import (
     BranchEnd,
     Landscape,
@@ -224,11 +224,12 @@ def _same_phase(solution: Solution, branch: Branch, state, t: float) -> bool:
     if not is_minimum(other):
         return False
 
-    # the action of a minimum is exact to round-off, its slope to that of the minimum's place
+    # the sum of an action can lose digits that its unit does not show; slope and det H tell apart
+    # what lies that close
     off = {name: abs(float(state[name] - other[name])) for name in ("action", "slope")}
     det = abs(float(np.log(state["eigenvalues"] / other["eigenvalues"]).sum()))
     return (
-        off["action"] <= 64 * EPS * (1 + abs(float(other["action"])))
+        off["action"] <= 1e-9 * (1 + abs(float(other["action"])))
         and off["slope"] <= 1e-7 * (1 + abs(float(other["slope"])))
         and (det <= 1e-4 or bool(solution.chart.generators.shape[0]))
     )
