@@ -264,12 +264,12 @@ def _multiplicity(solution: Solution, branch: Branch) -> int | Literal["continuo
     starts = low - 0.2 + (high - low + 0.4) * search.spread_points(BATCH, y.size)
     box = np.asarray(chart.box)
     found = search.descend(kern, chart, np.clip(starts, box[:, 0], box[:, 1]), np.full(BATCH, t))
-    copies = list(_copies(solution, y))
+    copies, others = list(_copies(solution, y)), []
     for candidate in found.y[~found.on_bound]:
-        if all(np.linalg.norm(candidate - known) > 1e-5 for known in copies):
+        if all(np.linalg.norm(candidate - known) > 1e-5 for known in (*copies, *others)):
             state = solve(kern, chart, candidate, t)
-            if is_minimum(state) and _same_phase(solution, branch, state, t):
-                copies.append(candidate)
+            copy = is_minimum(state) and _same_phase(solution, branch, state, t)
+            (copies if copy else others).append(candidate)
     return len(copies)
 
 
