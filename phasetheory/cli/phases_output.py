@@ -217,7 +217,7 @@ def _states(report: PhaseReport, states: list[State]) -> Table:
 
 def _observables(report: PhaseReport, states: list[State]) -> Table:
     landscape = report.landscape
-    variances = [f"var {name}" for name in landscape.jump_parameters or landscape.order_parameters]
+    variances = [f"var {name}" for name in landscape.jump_parameters]
     places = [landscape.order_parameters.index(name.removeprefix("var ")) for name in variances]
     rows = [[*s.observables, *np.diagonal(s.susceptibility)[places]] for s in states]
     return _state_table(report, "Observables", states, (*landscape.observables, *variances), rows)

@@ -50,20 +50,12 @@ def phases_figure(report: PhaseReport) -> Figure:
         )
         label.set_in_layout(False)
     _mark_transitions(report, top, bottom)
-    handles = [
-        Line2D([], [], color=colour, marker=marker, markersize=4, label=_label(name))
-        for name, (colour, marker) in zip(shown, _cycle(len(shown)), strict=True)
-    ]
-    handles += _legend(report)
+    handles = _handles([_label(name) for name in shown]) + _legend(report)
     figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=9, frameon=False)
     top.set_ylabel("order parameter")
     bottom.set_ylabel("action − equilibrium (nats)")
-    bottom.set_xlabel(_axis_label(report))
-    if landscape.control_scale == "log":
-        bottom.set_xscale("log")
-    bottom.set_xlim(*landscape.control_range)
     _limit_gap(report, bottom)
-    top.set_title(_title(report), fontsize=10)
+    _title_and_control(report, top, bottom)
     return figure
 
 
@@ -80,7 +72,7 @@ def observables_figure(report: PhaseReport) -> Figure | None:
     figure, (top, bottom) = plt.subplots(
         2, 1, sharex=True, figsize=(7.2, 6.0), height_ratios=[3, 3], layout="constrained"
     )
-    measured = landscape.jump_parameters or landscape.order_parameters
+    measured = landscape.jump_parameters
     for phase in report.phases:
         columns = [phase.observables[:, landscape.observables.index(name)] for name in losses]
         columns += [
@@ -92,25 +84,18 @@ def observables_figure(report: PhaseReport) -> Figure | None:
                 axis = top if k < len(losses) else bottom
                 _plot_piece(axis, u, values[:, k], colour, marker, stable)
     _mark_transitions(report, top, bottom)
-    for axis, names in ((top, losses), (bottom, [f"var {_label(n)}" for n in measured])):
-        handles = [
-            Line2D([], [], color=colour, marker=marker, markersize=4, label=name.replace("_", " "))
-            if axis is top
-            else Line2D([], [], color=colour, marker=marker, markersize=4, label=name)
-            for name, (colour, marker) in zip(names, _cycle(len(names)), strict=True)
-        ]
-        axis.legend(handles=handles, fontsize=8, frameon=False, loc="best")
+    for axis, labels in (
+        (top, [name.replace("_", " ") for name in losses]),
+        (bottom, [f"var {_label(name)}" for name in measured]),
+    ):
+        axis.legend(handles=_handles(labels), fontsize=8, frameon=False, loc="best")
     figure.legend(
         handles=_legend(report), loc="outside lower center", ncols=4, fontsize=9, frameon=False
     )
     top.set_ylabel("loss per position")
     bottom.set_ylabel("variance of order parameter")
     bottom.set_yscale("log")
-    bottom.set_xlabel(_axis_label(report))
-    if landscape.control_scale == "log":
-        bottom.set_xscale("log")
-    bottom.set_xlim(*landscape.control_range)
-    top.set_title(_title(report), fontsize=10)
+    _title_and_control(report, top, bottom)
     return figure
 
 
@@ -129,6 +114,23 @@ def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
         write_atomically(files[-1], buffer.getvalue())
     plt.close(figure)
     return files
+
+
+def _title_and_control(report: PhaseReport, top, bottom) -> None:
+    landscape = report.landscape
+    top.set_title(_title(report), fontsize=10)
+    bottom.set_xlabel(_axis_label(report))
+    if landscape.control_scale == "log":
+        bottom.set_xscale("log")
+    bottom.set_xlim(*landscape.control_range)
+
+
+def _handles(labels: list[str]) -> list[Line2D]:
+    """Legend entries of the lines drawn in the styles of `_cycle`."""
+    return [
+        Line2D([], [], color=colour, marker=marker, markersize=4, label=label)
+        for label, (colour, marker) in zip(labels, _cycle(len(labels)), strict=True)
+    ]
 
 
 def _cycle(count: int):

@@ -56,14 +56,17 @@ class Landscape:
     @property
     def primary_parameters(self) -> tuple[str, ...]:
         """The order parameters without coordinates that serve the search only (the logit h)."""
-        measured = self.jump_parameters or self.order_parameters
         return tuple(
-            name for name in self.order_parameters if name in measured or name not in self.variables
+            name
+            for name in self.order_parameters
+            if name in self.jump_parameters or name not in self.variables
         )
 
     def __post_init__(self):
         if not self.order_parameters:
             object.__setattr__(self, "order_parameters", self.variables)
+        if not self.jump_parameters:
+            object.__setattr__(self, "jump_parameters", self.order_parameters)
         if len(self.bounds) != len(self.variables):
             raise InputError(
                 f"{len(self.variables)} variables need as many bounds, not {len(self.bounds)}"

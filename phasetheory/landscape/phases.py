@@ -390,8 +390,7 @@ def _transition(solution: Solution, event: Event, ids: list[str]) -> Transition:
 def _span(solution: Solution, values: np.ndarray) -> np.ndarray:
     """The order parameters that measure a jump (all but derived ones)."""
     names = solution.landscape.order_parameters
-    chosen = solution.landscape.jump_parameters or names
-    return values[..., [names.index(name) for name in chosen]]
+    return values[..., [names.index(name) for name in solution.landscape.jump_parameters]]
 
 
 def states_at(report: PhaseReport, control: float) -> list[State]:
