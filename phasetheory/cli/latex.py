@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from phasetheory.cli.output import check_file, write_atomically
+from phasetheory.files import check_file, write_atomically
 
 NAMES = ("linear", "linear-meanfield", "softmax", "thresholds")
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from phasetheory.cli.output import check_file, output_folder, write_json
 from phasetheory.cli.parsing import parse_numbers, parse_range
 from phasetheory.errors import InputError
+from phasetheory.files import check_file, output_folder, write_json
 
 ATTENTIONS = ("linear", "softmax")
 

@@ -101,7 +101,7 @@ def observables_figure(report: PhaseReport) -> Figure | None:
 
 def save_figure(figure: Figure, folder: Path, stem: str) -> list[Path]:
     """Save a figure as PNG and PDF and close it; returns the files."""
-    from phasetheory.cli.output import write_atomically
+    from phasetheory.files import write_atomically
 
     files = []
     for suffix in ("png", "pdf"):

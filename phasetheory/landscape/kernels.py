@@ -29,9 +29,9 @@ NEWTON_FLOOR = 1e-5
 class Chart(NamedTuple):
     """The scaled coordinates of one landscape, passed to every kernel.
 
-    ``theta`` (k,), ``scale`` (n,), ``control`` (2,): lowest and highest control (their logarithms
-    on a logarithmic scale), ``unit``: scalar, ``box`` (n, 2) in y, ``generators`` (m, n, n + 1):
-    affine symmetries, each a matrix and a shift.
+    ``theta``: a tuple of numbers and arrays, ``scale`` (n,), ``control`` (2,): lowest and highest
+    control (their logarithms on a logarithmic scale), ``unit``: scalar, ``box`` (n, 2) in y,
+    ``generators`` (m, n, n + 1): affine symmetries, each a matrix and a shift.
     """
 
     theta: Any

@@ -24,11 +24,14 @@ class Landscape:
         name: what the landscape is, for titles.
         variables: names of the n coordinates x in which minima are sought.
         control: name of the control parameter.
-        action: pure JAX function ``(x[n], control, parameters[k]) -> scalar``; up to a constant.
+        action: pure JAX function ``(x[n], control, theta) -> scalar``, up to a constant; theta is
+            the tuple of all parameters and then all arrays.
         bounds: shape (n, 2), the box in which minima are sought.
         control_range: lowest and highest control.
         control_scale: whether steps are even in the control or in its logarithm.
-        parameters: the k values passed to the action, by name.
+        parameters: numbers passed to the action, by name.
+        arrays: arrays passed to the action after the parameters; of one shape for all settings of
+            an action that are to share one compilation.
         observe: pure JAX function with the arguments of `action` that gives the order parameters,
             shape (m,); by default the coordinates.
         order_parameters: their m names.
@@ -47,11 +50,17 @@ class Landscape:
     control_range: tuple[float, float]
     control_scale: Scale = "linear"
     parameters: Mapping[str, float] = field(default_factory=dict)
+    arrays: tuple[np.ndarray, ...] = ()
     observe: Callable | None = None
     order_parameters: tuple[str, ...] = ()
     jump_parameters: tuple[str, ...] = ()
     measure: Callable | None = None
     observables: tuple[str, ...] = ()
+
+    @property
+    def theta(self) -> tuple[Any, ...]:
+        """The third argument of `action`."""
+        return (*(np.float64(value) for value in self.parameters.values()), *self.arrays)
 
     @property
     def primary_parameters(self) -> tuple[str, ...]:

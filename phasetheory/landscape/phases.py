@@ -60,7 +60,7 @@ def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
     control = np.array(landscape.control_range, float)
     n = len(bounds)
     chart = Chart(
-        theta=np.array(list(landscape.parameters.values()), float),
+        theta=landscape.theta,
         scale=width / 2,
         control=np.log(control) if landscape.control_scale == "log" else control,
         unit=np.array(1.0),

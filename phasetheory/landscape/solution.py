@@ -76,7 +76,7 @@ class Solution:
     def _evaluate(self, function: Callable, x, t) -> np.ndarray:
         u = np.broadcast_to(self.control(t), (len(x),))
         rows = np.arange(-(-len(x) // 256) * 256) % len(x)  # whole blocks: one compilation for all
-        return np.asarray(function(x[rows], u[rows], np.asarray(self.chart.theta)))[: len(x)]
+        return np.asarray(function(x[rows], u[rows], self.chart.theta))[: len(x)]
 
 
 @lru_cache(maxsize=64)
