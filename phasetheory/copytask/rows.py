@@ -1,0 +1,244 @@
+"""The average over one row of softmax attention, ``z = E exp(b_hat a - q_hat n)``.
+
+``a`` is the weight on the copied token and ``n`` the sum of the squared weights of a row
+``softmax(g)``, ``g ~ N(0, sigma_g^2)^L`` (steps ``row`` to ``row_token`` of
+`phasetheory.symbolic.meanfield`). The L-dimensional average becomes a few one-dimensional ones without
+any sampling: of the copied logit; of ``l``, the logarithm of the sum of ``e^g`` over the other
+``n = L - 1`` tokens; and, for the density of ``l``, of the Laplace variable ``s`` that fixes that
+sum, in which the tokens are independent. All quadratures are trapezoids of analytic functions that
+vanish at both ends, which converge exponentially; the remaining dependence on ``q_hat`` is a
+Chebyshev series.
+"""
+
+import math
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import chebyshev
+from scipy.special import log_expit, ndtri
+
+import phasetheory._jax  # noqa: F401  (64 bits)
+
+#: nodes in the logit of a and terms of the Chebyshev series: constant, so that settings share code
+NODES, TERMS = 256, 48
+#: integrands are cut where they are below exp(-CUT) of their largest value
+CUT = 45.0
+
+
+class RowAverage(NamedTuple):
+    """What `log_z` needs of one (L, sigma_g).
+
+    ``a`` (NODES,): weights on the copied token; ``series`` (NODES, TERMS): Chebyshev coefficients
+    of the logarithm of the density at these weights, times the distance of the nodes, in
+    ``log(1 + q_hat)``; ``reach``: the largest value of that variable.
+    """
+
+    a: np.ndarray
+    series: np.ndarray
+    reach: np.float64
+
+
+def log_z(b_hat, q_hat, rows: RowAverage):
+    """``log E exp(b_hat a - q_hat n)`` for fields within the reach of the average.
+
+    A pure JAX function with derivatives of all orders: those in ``b_hat`` and ``-q_hat`` are the
+    cumulants of ``a`` and ``n`` in the row.
+    """
+    x = 2 * jnp.log1p(q_hat) / rows.reach - 1
+    terms = jnp.cos(jnp.arange(TERMS) * jnp.arccos(x))
+    log_weight = rows.series @ terms + b_hat * rows.a - q_hat * rows.a**2
+    top = jax.lax.stop_gradient(jnp.max(log_weight))
+    return top + jnp.log(jnp.sum(jnp.exp(log_weight - top)))
+
+
+@lru_cache(maxsize=32)
+def row_average(
+    L: int, sigma_g: float, b_hat: float, q_hat: float, refinement: float = 1.0
+) -> RowAverage:
+    """Tabulate the average over a row.
+
+    Args:
+        L: sequence length, at least 2.
+        b_hat, q_hat: the largest fields at which the average will be asked for.
+        refinement: factor on the number of nodes of all inner quadratures, to see their error.
+    """
+    n = L - 1
+    reach = 1.01 * math.log1p(q_hat)
+    x = np.cos(np.pi * (np.arange(TERMS) + 0.5) / TERMS)
+    q_nodes = np.expm1(reach * (x + 1) / 2)
+
+    # log of E[delta(l - log sum) exp(-q n')] of the other tokens, n' the sum of their squared
+    # weights among themselves, for q at the nodes: a mixture of K atoms in l
+    atoms, log_mass = _others(n, sigma_g, q_nodes, refinement)
+    u = _logits(atoms, sigma_g, b_hat)
+    log_a, log_rest = log_expit(u), log_expit(-u)
+    log_density = np.empty((TERMS, NODES))
+    for m in range(TERMS):
+        h = u[:, None] + atoms[m]
+        log_normal = -0.5 * (h / sigma_g) ** 2 - math.log(sigma_g * math.sqrt(2 * math.pi))
+        log_density[m] = np.logaddexp.reduce(log_normal + log_mass[m], axis=1)
+    of_q = _interpolate(x, log_density)
+
+    # beside the copied token the others have (1 - a) of the weight, so that n = a^2 + (1-a)^2 n'
+    rest = np.exp(2 * log_rest)
+    q_others = q_nodes[:, None] * rest
+    at = 2 * np.log1p(q_others) / reach - 1
+    table = np.stack([chebyshev.chebval(at[:, k], of_q[:, k]) for k in range(NODES)], axis=1)
+    table += math.log(u[1] - u[0]) - q_others / n
+    return RowAverage(np.exp(log_a), _interpolate(x, table).T.copy(), np.float64(reach))
+
+
+def _interpolate(x: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Chebyshev coefficients (TERMS, K) of functions given at the roots x."""
+    return np.linalg.solve(chebyshev.chebvander(x, len(x) - 1), values)
+
+
+def _logits(atoms: np.ndarray, sigma_g: float, b_hat: float) -> np.ndarray:
+    """Evenly spaced logits of a, wide enough for all fields up to b_hat."""
+    spread = math.sqrt(2 * CUT) * sigma_g
+    low, high = -np.max(atoms) - spread, -np.min(atoms) + spread
+    # where exp(b_hat a) pulls the logit: up, until b_hat (1 - a) no longer pays for the next step
+    pulled = math.log1p(b_hat * sigma_g**2) + min(spread, CUT)
+    return np.linspace(low, max(high, pulled), NODES)
+
+
+def _others(n: int, sigma_g: float, q: np.ndarray, refinement: float):
+    """Atoms (M, K) of l and the logarithms of their masses, weighted by ``exp(-q (n' - 1/n))``."""
+    if n == 1:  # a single other token: l is its logit and n' = 1
+        t = np.linspace(-1, 1, round(64 * refinement)) * math.sqrt(2 * CUT) * sigma_g
+        mass = np.exp(-0.5 * (t / sigma_g) ** 2)
+        shape = (len(q), len(t))
+        return np.broadcast_to(t, shape), np.broadcast_to(np.log(mass / mass.sum()), shape)
+    coarse = np.linspace(*_range_of_sum(n, sigma_g), 400)
+    exponent, gaussian = map(np.asarray, _exponents(float(n), sigma_g, q, coarse))
+    atoms, spacing = _around_maximum(coarse, exponent, gaussian, round(80 * refinement))
+    tokens = round((160 + 160 * sigma_g) * refinement)
+    contour = round((60 if n > 40 else 100) * refinement)
+    exponent, ratio = _densities(float(n), sigma_g, q, atoms, tokens, contour)
+    mass = np.maximum(np.asarray(ratio), 0) * spacing
+    with np.errstate(divide="ignore"):
+        return atoms, np.asarray(exponent) + np.log(mass)
+
+
+def _range_of_sum(n: int, sigma_g: float) -> tuple[float, float]:
+    """Where log sum e^g of n tokens lies: typical values, and a single token far out."""
+    spread = math.sqrt(2 * CUT) * sigma_g
+    largest = -sigma_g * float(ndtri(1e-16 / n))
+    typical = math.log(n) + min(sigma_g**2 / 2, largest)
+    deviation = math.sqrt(math.expm1(min(sigma_g**2, 20.0)) / n)
+    return (
+        math.log(n) - spread / math.sqrt(n),
+        float(np.logaddexp(typical + min(12 * deviation, spread), largest)),
+    )
+
+
+def _around_maximum(coarse, exponent, gaussian, count: int):
+    """Nodes (M, count), dense where the density is largest, with their spacings.
+
+    `exponent` bounds the logarithm of the density, `gaussian` estimates it near its maximum.
+    """
+    atoms, spacing = [], []
+    step = coarse[1] - coarse[0]
+    for bound, row in zip(exponent, gaussian, strict=True):
+        inside = coarse[bound > row.max() - CUT]
+        middle = coarse[np.argmax(row)]
+        near = coarse[row > row.max() - 2]
+        width = max((near[-1] - near[0]) / 4, step / 2)
+        ends = np.arcsinh((np.array([inside[0] - step, inside[-1] + step]) - middle) / width)
+        t = np.linspace(*ends, count)
+        atoms.append(middle + width * np.sinh(t))
+        spacing.append(width * np.cosh(t) * (t[1] - t[0]))
+    return np.array(atoms), np.array(spacing)
+
+
+def _tilt(n, sigma_g, q, l):
+    """The real saddle of ``s + n log phi(s)``, its exponent, and the scale of s around it.
+
+    phi(s) is the average of ``exp(-s y - q (y - 1/n)^2)`` over a token of weight ``y = e^(g-l)``.
+    Only the place of the contour depends on it, so a coarse quadrature serves.
+    """
+    g = jnp.linspace(-10 * sigma_g - 4, 10 * sigma_g, 401)
+    y = jnp.exp(g - l)
+    prior = -(g**2) / (2 * sigma_g**2) - q * (y - 1 / n) ** 2
+    # further to the left a single token may take all the weight, where contours through the
+    # saddle do not help
+    lowest = jnp.maximum(6 * q / n, 3 * jnp.sqrt(q))
+
+    def weight(eta):
+        e = prior - eta * y
+        return jnp.exp(e - jnp.max(e)), jnp.max(e)
+
+    def bisect(_, state):
+        lo, hi, z = state
+        p, _ = weight(z - lowest)
+        heavy = n * (p @ y) > jnp.sum(p)
+        lo, hi = jnp.where(heavy, z, lo), jnp.where(heavy, hi, z)
+        inner = jnp.where(lo > 0, jnp.sqrt(lo * hi), hi / 8)
+        return lo, hi, jnp.where(hi < jnp.inf, inner, 4 * z)
+
+    start = (0.0, jnp.inf, 1e-3 * n + lowest)
+    eta = jnp.maximum(jax.lax.fori_loop(0, 30, bisect, start)[2], 1e-6) - lowest
+    p, top = weight(eta)
+    total = jnp.sum(p)
+    normal = (g[1] - g[0]) / (sigma_g * math.sqrt(2 * math.pi))
+    exponent = eta + n * (jnp.log(total * normal) + top)
+    capped = jnp.minimum(y, 1.5)  # a token never has more than the whole weight
+    mean, square = p @ capped / total, p @ capped**2 / total
+    scale = 1 / jnp.sqrt(n * jnp.maximum(square - mean**2, 1e-12 * square))
+    # where the saddle lies further to the left, the density near s = eta is that of a Gaussian
+    gaussian = exponent - ((1 - n * (p @ capped) / total) * scale) ** 2 / 2
+    e = prior - eta * y
+    low = g[jnp.argmax(e > top - CUT - 5)] - (g[1] - g[0])
+    high = g[g.size - 1 - jnp.argmax((e > top - 80)[::-1])] + (g[1] - g[0])
+    return eta, exponent, gaussian, scale, low, high
+
+
+@jax.jit
+def _exponents(n, sigma_g, q, l):
+    """A bound on the exponent of the density and an estimate of it, each (M, K)."""
+    return jax.vmap(lambda q: jax.vmap(lambda l: _tilt(n, sigma_g, q, l)[1:3])(l))(q)
+
+
+@partial(jax.jit, static_argnames=("tokens", "contour"))
+def _densities(n, sigma_g, q, l, tokens: int, contour: int):
+    """``E[delta(l - log sum e^g) exp(-q (n' - 1/n))]`` as (exponent, ratio), each (M, K).
+
+    The Laplace inversion runs along a hyperbola through the saddle that bends to the left, where
+    e^s decays; the logits of the tokens are turned into the complex plane with it, where the
+    average over them converges however large s is.
+    """
+
+    def at(q, l):
+        eta, _, _, scale, low, high = _tilt(n, sigma_g, q, l)
+        g = low + (high - low) * jnp.arange(tokens) / (tokens - 1)
+        y = jnp.exp(g - l)
+        log_step = jnp.log((high - low) / ((tokens - 1) * sigma_g * math.sqrt(2 * math.pi)))
+        prior = log_step - g**2 / (2 * sigma_g**2)
+        real = jnp.exp(prior - eta * y - q * (y - 1 / n) ** 2)
+        exponent = eta + n * jnp.log(jnp.sum(real))
+
+        # turning by theta costs exp(theta^2/2 sigma_g^2) and a similar factor from q: kept small
+        centre = 1 / n + jnp.maximum(-eta, 0) / (2 * q + 1e-9)
+        turn = jnp.minimum(jnp.minimum(0.55, 1.5 * sigma_g), 1.2 / (centre * jnp.sqrt(q + 1e-9)))
+        bend = jnp.tan(turn / 2)
+        base = jnp.minimum(scale, 3.0)
+        wide = jnp.minimum(scale, 3 * jnp.sqrt(n) / jnp.minimum(sigma_g, 1.0))
+        length = jnp.minimum(30 * scale, jnp.maximum(CUT / bend, 10 * wide))
+        end = jnp.arcsinh(length / base)
+        t = end * (jnp.arange(contour) + 0.5) / contour
+        x, dx = base * jnp.sinh(t), base * jnp.cosh(t) * end / contour
+        root = jnp.hypot(x, base)
+        s = eta + 1j * x - bend * (root - base)
+        ds = (1j - bend * x / root) * dx
+        theta = turn * jnp.minimum(1.0, jnp.angle(s) / (jnp.pi / 2))
+        turned = y * jnp.exp(-1j * theta)[:, None]
+        power = prior - s[:, None] * turned - q * (turned - 1 / n) ** 2
+        power += 1j * theta[:, None] * (g / sigma_g**2)
+        phi = jnp.sum(jnp.exp(power), axis=1) * jnp.exp(theta**2 / (2 * sigma_g**2))
+        integrand = jnp.exp(s - exponent + n * jnp.log(phi + 1e-300)) * ds
+        return exponent, jnp.sum(jnp.nan_to_num(integrand.imag)) / jnp.pi
+
+    return jax.lax.map(lambda ql: jax.vmap(lambda l: at(ql[0], l))(ql[1]), (q, l))
