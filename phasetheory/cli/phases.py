@@ -76,7 +76,9 @@ def _landscape(target: str, range_, setting: dict):
 
         names = {"length": "L", "symbols": "V"}
         level = given.pop("level", "tree")
-        values: dict[str, Any] = {names.get(name, name): value for name, value in given.items()}
+        values: dict[str, Any] = {
+            str(names.get(name, name)): value for name, value in given.items()
+        }
         tokens = parse_tokens(values.get("tokens", "uniform"), values.get("V"))
         if tokens is not None:
             values["V"] = len(tokens)
