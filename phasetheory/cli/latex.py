@@ -6,7 +6,7 @@ import click
 
 from phasetheory.files import check_file, write_atomically
 
-NAMES = ("linear", "linear-meanfield", "softmax", "softmax-meanfield", "thresholds")
+NAMES = ("linear", "linear-meanfield", "softmax", "softmax-meanfield", "thresholds", "tokens")
 
 
 @click.command()

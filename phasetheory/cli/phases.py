@@ -1,6 +1,7 @@
 """``phasetheory phases``: all phases and transitions along one control parameter."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +19,11 @@ ATTENTIONS = ("linear", "softmax")
 @click.option("--kappa", type=float, help="Ridge, or temperature of the posterior.  [default: 1]")
 @click.option("--var-g", type=float, help="Prior variance of the attention logits.  [default: 1]")
 @click.option("--var-w", type=float, help="Prior variance of the entries of W.  [default: 1]")
+@click.option(
+    "--tokens",
+    metavar="uniform|zipf:EXPONENT|FILE",
+    help="Probabilities of the symbols; FILE holds counts, one a line.  [default: uniform]",
+)
 @click.option(
     "--level",
     type=click.Choice(["tree", "map", "meanfield"]),
@@ -37,7 +43,7 @@ def phases(target, range_, at, json_, out, **setting) -> int:
     controls = parse_numbers(at, "--at") if at is not None else []
     with output_folder(out) as folder:
         check_file(json_)
-        landscape = _landscape(target, range_, setting)
+        landscape, tokens = _landscape(target, range_, setting)
         _check_inside(controls, landscape)
         from phasetheory.cli.phases_output import as_json, print_report
         from phasetheory.landscape.phases import find_phases, states_at
@@ -45,6 +51,8 @@ def phases(target, range_, at, json_, out, **setting) -> int:
         report = find_phases(landscape)
         equilibrium = [states_at(report, control) for control in controls]
         document = as_json(report, equilibrium)
+        if tokens is not None:
+            document["tokens"] = list(tokens)
         if json_ is not None:
             write_json(json_, document)
         files = []
@@ -61,21 +69,28 @@ def phases(target, range_, at, json_, out, **setting) -> int:
 
 
 def _landscape(target: str, range_, setting: dict):
+    """The landscape, and the probabilities of its symbols where they are not uniform."""
     given = {name: value for name, value in setting.items() if value is not None}
     if target in ATTENTIONS:
-        from phasetheory.copytask import Setting, landscape
+        from phasetheory.copytask import Setting, landscape, parse_tokens
 
         names = {"length": "L", "symbols": "V"}
         level = given.pop("level", "tree")
-        values = {str(names.get(name, name)): value for name, value in given.items()}
-        return landscape(target, Setting(**values), level, range_)
+        values: dict[str, Any] = {
+            str(names.get(name, name)): value for name, value in given.items()
+        }
+        tokens = parse_tokens(values.get("tokens", "uniform"), values.get("V"))
+        if tokens is not None:
+            values["V"] = len(tokens)
+        task = Setting(**{**values, "tokens": tokens})
+        return landscape(target, task, level, range_), tokens
     if given:
         option = {"length": "-L", "symbols": "-V"}.get(next(iter(given)))
         option = option or f"--{next(iter(given)).replace('_', '-')}"
         raise InputError(f"{option} belongs to linear and softmax; {target} is read as a file")
     from phasetheory.landscape.own import load_landscape
 
-    return load_landscape(Path(target), range_)
+    return load_landscape(Path(target), range_), None
 
 
 def _check_inside(controls, landscape) -> None:

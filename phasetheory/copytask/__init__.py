@@ -6,5 +6,15 @@ and a range of P, and handed to the phase finder. Nothing here knows about train
 
 from phasetheory.copytask.levels import ATTENTIONS, LEVELS, landscape, typical_range
 from phasetheory.copytask.setting import Setting
+from phasetheory.copytask.tokens import from_counts, parse_tokens, zipf
 
-__all__ = ["ATTENTIONS", "LEVELS", "Setting", "landscape", "typical_range"]
+__all__ = [
+    "ATTENTIONS",
+    "LEVELS",
+    "Setting",
+    "from_counts",
+    "landscape",
+    "parse_tokens",
+    "typical_range",
+    "zipf",
+]

@@ -16,6 +16,9 @@ class Setting:
         kappa: ridge, or temperature of the posterior.
         var_g: prior variance of an attention logit.
         var_w: prior variance of an entry of W.
+        tokens: V probabilities of the symbols, in any order; None where all are equal. A symbol of
+            probability zero is one that the network has weights for and never meets; at least two
+            symbols must occur.
 
     Raises:
         InputError: naming the value that is out of range.
@@ -26,6 +29,7 @@ class Setting:
     kappa: float = 1.0
     var_g: float = 1.0
     var_w: float = 1.0
+    tokens: tuple[float, ...] | None = None
 
     def __post_init__(self):
         for name in ("L", "V"):
@@ -40,6 +44,10 @@ class Setting:
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):
                 raise InputError(f"{name} must be a positive number, not {value!r}")
+        if self.tokens is not None:
+            _check_probabilities(self.tokens)
+            if len(self.tokens) != self.V:
+                raise InputError(f"V is {self.V}, but tokens has {len(self.tokens)} probabilities")
 
     @property
     def sigma_g(self) -> float:
@@ -48,3 +56,25 @@ class Setting:
     @property
     def sigma_w(self) -> float:
         return math.sqrt(self.var_w)
+
+    @property
+    def effective_V(self) -> float:
+        """The effective number of symbols, ``1 / sum p_v^2``: V where all are equally frequent."""
+        if self.tokens is None:
+            return float(self.V)
+        return 1 / math.fsum(p**2 for p in self.tokens)
+
+
+def _check_probabilities(tokens: tuple[float, ...]) -> None:
+    if not isinstance(tokens, tuple):
+        raise InputError(f"tokens must be a tuple of probabilities, not {type(tokens).__name__}")
+    if len(tokens) < 2:
+        raise InputError(f"tokens needs at least 2 probabilities, not {len(tokens)}")
+    for p in tokens:
+        if not (isinstance(p, int | float) and math.isfinite(p) and p >= 0):
+            raise InputError(f"each of tokens must be a probability, not {p!r}")
+    total = math.fsum(tokens)
+    if abs(total - 1) > 1e-9:
+        raise InputError(f"tokens must sum to 1, not to {total:.12g}")
+    if sum(p > 0 for p in tokens) < 2:
+        raise InputError("at least 2 of tokens must be above zero")

@@ -24,6 +24,12 @@ class _Log1p(sp.Function):
     nargs = 1
 
 
+class _Total(sp.Function):
+    """The sum of all entries of an array."""
+
+    nargs = 1
+
+
 def _logsumexp(*args):
     """Largest term apart from the rest, so that small terms and vanishing weights keep their digits
     and their derivatives (`jax.scipy.special.logsumexp` drops a term of weight zero whole)."""
@@ -40,6 +46,7 @@ def _logsumexp(*args):
 _SPECIAL: dict[str, Callable] = {
     "_LogSumExp": _logsumexp,
     "_Log1p": jnp.log1p,
+    "_Total": jnp.sum,
     "logistic": lambda z: jax.nn.sigmoid(jnp.asarray(z, float)),
     "Abs": jnp.abs,
     "erf": jsp.erf,
@@ -63,8 +70,11 @@ class _Printer(JaxPrinter):
         return str(expr) if abs(expr) < 2**53 else repr(float(expr))
 
 
-def lower(expression: sp.Expr, arguments: Sequence[sp.Symbol]) -> Callable:
+def lower(expression: sp.Expr, arguments: Sequence[sp.Symbol | sp.IndexedBase]) -> Callable:
     """Compile an expression to a JAX function of its arguments, in that order.
+
+    An `IndexedBase` among the arguments is an array of one axis; a `Sum` over its index is the sum
+    over all its entries.
 
     ``log`` of a sum of exponentials (also behind ``cosh``) becomes ``logsumexp``, ``log(1 + x)``
     becomes ``log1p``. Equal expressions give the same function object, so that code compiled for
@@ -74,7 +84,22 @@ def lower(expression: sp.Expr, arguments: Sequence[sp.Symbol]) -> Callable:
         InputError: for a symbol that is no argument, two symbols of one name, or a function that
             has no counterpart in JAX.
     """
-    return _lower(sp.sympify(expression), tuple(arguments))
+    whole: Any = sp.sympify(expression).replace(sp.Sum, _total)
+    return _lower(whole, tuple(_array(a) for a in arguments))
+
+
+def _array(argument: Any) -> Any:
+    return sp.Symbol(str(argument)) if isinstance(argument, sp.IndexedBase) else argument
+
+
+def _total(summand: Any, limits: Any) -> Any:
+    """A `Sum` over the index of arrays, as a function of the whole arrays."""
+    index = limits[0]
+    entries: list[Any] = [e for e in summand.atoms(sp.Indexed) if e.indices == (index,)]
+    whole = summand.subs({entry: _array(entry.base) for entry in entries})
+    if not entries or whole.has(index):
+        raise InputError(f"a sum over {index} must be over all entries of an array")
+    return _Total(whole)
 
 
 @cache

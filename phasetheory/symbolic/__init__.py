@@ -12,6 +12,7 @@ from phasetheory.symbolic.meanfield import linear_meanfield_derivation
 from phasetheory.symbolic.softmax import softmax_derivation
 from phasetheory.symbolic.steps import Derivation, Step
 from phasetheory.symbolic.thresholds import thresholds_derivation
+from phasetheory.symbolic.tokens import tokens_derivation
 
 __all__ = [
     "Derivation",
@@ -22,4 +23,5 @@ __all__ = [
     "parse_expression",
     "softmax_derivation",
     "thresholds_derivation",
+    "tokens_derivation",
 ]

@@ -78,6 +78,25 @@ def test_copy_task(attention, tmp_path, capsys):
     assert document["parameters"]["L"] == int(size)
 
 
+def test_token_probabilities(tmp_path, capsys):
+    """A file of counts gives V; its probabilities are in the document, and a V beside it agrees."""
+    counts, file = tmp_path / "counts.csv", tmp_path / "result.json"
+    counts.write_text("# symbol,count\na,4\nb,2\nc,1\nd,1\n")
+    arguments = ["phases", "linear", "-L", "16", "--tokens", str(counts)]
+    assert run([*arguments, "--json", str(file)]) == 0
+    assert "effectively 2.909 symbols" in capsys.readouterr().out
+    document = json.loads(file.read_text())
+    jsonschema.validate(document, schema())
+    assert document["tokens"] == [0.5, 0.25, 0.125, 0.125]
+    assert document["parameters"]["V"] == 4
+    assert [t["order"] for t in document["transitions"]] == ["second"]
+    assert run([*arguments, "-V", "5"]) == 2
+    assert "V is 5" in capsys.readouterr().err
+    counts.write_text("4\nmany\n")
+    assert run(arguments) == 2
+    assert "counts.csv, line 2: a count is a number, not 'many'" in capsys.readouterr().err
+
+
 BAD = [
     (["phases"], "missing argument"),
     (["phases", "missing.toml"], "no file"),
@@ -91,6 +110,13 @@ BAD = [
     (["phases", "softmax", "--kappa", "nan"], "kappa must be a positive number"),
     (["phases", "softmax", "--kappa", "inf"], "kappa must be a positive number"),
     (["phases", "linear", "--level", "loop"], "tree"),
+    (["phases", "linear", "--tokens", "zipf:x"], "takes a number, not 'x'"),
+    (["phases", "linear", "--tokens", "zipf:"], "takes a number, not ''"),
+    (["phases", "linear", "--tokens", "zipf:-1"], "a number from 0 up"),
+    (["phases", "softmax", "--tokens", "zipf:1", "-V", "1"], "from 2 to 10^7 symbols"),
+    (["phases", "softmax", "--tokens", "missing.txt"], "cannot read missing.txt"),
+    (["phases", "softmax", "--tokens", "/"], "cannot read /"),
+    (["phases", "missing.toml", "--tokens", "uniform"], "--tokens belongs to linear and softmax"),
     (["phases", "linear", "--range", "10"], "lo:hi"),
     (["phases", "linear", "--range", "10:1"], "reversed"),
     (["phases", "linear", "--range", "1:1"], "reversed"),
@@ -163,7 +189,9 @@ def test_out_keeps_a_folder_that_was_there(own, tmp_path, capsys):
     assert folder.is_dir() and list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("attention", ["linear", "linear-meanfield", "softmax", "thresholds"])
+@pytest.mark.parametrize(
+    "attention", ["linear", "linear-meanfield", "softmax", "thresholds", "tokens"]
+)
 def test_latex_and_markdown(attention, tmp_path, capsys):
     assert run(["latex", attention]) == 0
     printed = capsys.readouterr().out

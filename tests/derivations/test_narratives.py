@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from phasetheory.copytask import Setting, landscape, zipf
+from phasetheory.landscape import find_phases
+
 FOLDER = Path(__file__).parents[2] / "derivations"
 
 
-@pytest.mark.parametrize("name", ["linear", "softmax", "meanfield", "thresholds"])
+@pytest.mark.parametrize("name", ["linear", "softmax", "meanfield", "thresholds", "tokens"])
 def test_runs(name, capsys):
     runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out
@@ -40,3 +43,11 @@ def test_softmax_threshold_and_its_limit():
     closed, limit = softmax_threshold(10**1000, 32)
     assert limit == pytest.approx(32 / 31 / 4)
     assert closed == pytest.approx(limit, rel=0.01)
+
+
+def test_onset_for_zipf():
+    onset = runpy.run_path(str(FOLDER / "tokens.py"))["onset"]
+    assert onset(16, 4, 0.0) == pytest.approx(73.5694241, rel=1e-9)
+    setting = Setting(L=16, V=4, tokens=zipf(4, 1.0))
+    (found,) = find_phases(landscape("linear", setting)).transitions
+    assert found.control == pytest.approx(onset(16, 4, 1.0), rel=1e-9)

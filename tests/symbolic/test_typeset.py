@@ -10,6 +10,7 @@ from functools import cache
 
 import pytest
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from phasetheory.symbolic import (
     Derivation,
@@ -18,6 +19,7 @@ from phasetheory.symbolic import (
     linear_meanfield_derivation,
     softmax_derivation,
     thresholds_derivation,
+    tokens_derivation,
 )
 from phasetheory.symbolic.symbols import h
 from phasetheory.symbolic.typeset import (
@@ -38,6 +40,7 @@ DERIVATIONS = {
         linear_meanfield_derivation(),
         softmax_derivation(),
         thresholds_derivation(),
+        tokens_derivation(),
     )
 }
 EQUATIONS = [
@@ -47,7 +50,7 @@ EQUATIONS = [
     for part in (
         step.expression.args if isinstance(step.expression, sp.Tuple) else [step.expression]
     )
-    if not part.has(sp.MatrixExpr)
+    if not part.rhs.has(sp.MatrixExpr, sp.Sum, AppliedUndef)  # only what has a number
 ]
 
 
