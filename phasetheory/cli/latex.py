@@ -6,7 +6,7 @@ import click
 
 from phasetheory.files import check_file, write_atomically
 
-NAMES = ("linear", "linear-meanfield", "softmax", "thresholds")
+NAMES = ("linear", "linear-meanfield", "softmax", "sparse", "heads", "thresholds")
 
 
 @click.command()

@@ -13,21 +13,24 @@ from phasetheory.errors import InputError
 from phasetheory.landscape.lowering import lower
 from phasetheory.landscape.model import Landscape
 from phasetheory.symbolic import symbols as sym
-from phasetheory.symbolic.linear import linear_derivation
+from phasetheory.symbolic.heads import c, heads_derivation, u_alpha, u_c, u_h
 from phasetheory.symbolic.meanfield import linear_meanfield_derivation, rho2, tau2
 from phasetheory.symbolic.observables import (
     mean_predictor_loss_step,
     posterior_values,
+    target_square_step,
     test_loss_step,
     w,
     w_u,
 )
-from phasetheory.symbolic.softmax import softmax_derivation
+from phasetheory.symbolic.sparse import sparse_derivation
 
 ATTENTIONS = ("linear", "softmax")
 LEVELS = {"linear": ("tree", "map", "meanfield"), "softmax": ("tree", "map")}
 
-_PARAMETERS = (sym.L, sym.V, sym.kappa, sym.sigma_g, sym.sigma_w)
+_PARAMETERS = (sym.L, sym.V, sym.kappa, sym.sigma_g, sym.sigma_w, sym.s)
+#: with a finite head dimension
+_HEAD_PARAMETERS = (*_PARAMETERS, sym.N)
 
 
 def landscape(
@@ -43,17 +46,21 @@ def landscape(
             alpha) or "softmax" (coordinate h; order parameters a, a_G, h).
         level: "tree" (with the logarithms of the marginal over W), "map" (without), or, for linear
             attention, "meanfield" (with all fluctuations; coordinates also the logarithms of
-            rho^2 and tau^2, order parameters alpha, c_1, c_G, q).
+            rho^2 and tau^2, order parameters alpha, c_1, c_G, q). A finite head dimension exists
+            at "map" (coordinates the square roots of alpha and of the amplitude of copying, or of
+            h), several ones at "tree" and "map".
         P_range: lowest and highest P, on a logarithmic scale; by default `typical_range`.
 
     Raises:
-        InputError: for an unknown attention or level, or an unusable range.
+        InputError: for an unknown attention or level, a setting that the level does not have, or
+            an unusable range.
     """
     if attention not in ATTENTIONS:
         raise InputError(f"attention is {' or '.join(ATTENTIONS)}, not {attention!r}")
     if level not in LEVELS[attention]:
         known = " or ".join(LEVELS[attention])
         raise InputError(f"the level of {attention} attention is {known}, not {level!r}")
+    _check_setting(attention, setting, level)
     low, high = P_range or typical_range(attention, setting)
     if not low > 0:
         raise InputError(f"P counts sequences: its range starts above 0, not at {low:g}")
@@ -68,15 +75,36 @@ def landscape(
             "kappa": setting.kappa,
             "sigma_g": setting.sigma_g,
             "sigma_w": setting.sigma_w,
+            "s": setting.ones,
         },
     }
+    if setting.head_dimension is not None:
+        common["parameters"]["N"] = setting.head_dimension
+        return Landscape(**_heads(attention, setting), **common)
     build = {"linear": _linear, "softmax": _softmax}[attention]
     return Landscape(**build(setting, level), **common)
 
 
+def _check_setting(attention: str, setting: Setting, level: str) -> None:
+    if setting.ones > 1 and level == "meanfield":
+        raise InputError("a target of several ones exists at the levels tree and map")
+    if setting.head_dimension is None:
+        return
+    if level != "map":
+        raise InputError(f"a finite head dimension exists at the level map, not at {level}")
+    if setting.ones > 1:
+        raise InputError("a finite head dimension exists for one copied token, ones = 1")
+    if attention == "softmax" and setting.head_dimension < setting.L - 1:
+        raise InputError(
+            f"softmax attention needs a head dimension of at least L - 1 = {setting.L - 1}, not "
+            f"{setting.head_dimension}: fewer columns cannot single out one token in every row"
+        )
+
+
 def _linear(setting: Setting, level: str) -> dict:
     pooling, copying = 8 * _pooling_scale(setting), 8 * _copying_scale(setting)
-    bounds = ((-pooling - copying, pooling + copying), (-copying, copying))
+    largest = pooling + setting.ones * copying
+    bounds = ((-largest, largest), (-copying, copying))
     action, names = _linear_action(level)
     values = {
         "variables": ("alpha", "c_G"),
@@ -117,12 +145,12 @@ _LINEAR_COORDINATES = (sym.alpha, sym.c_G)
 _MEANFIELD_COORDINATES = (sym.alpha, sym.c_G, rho2, tau2)
 
 
-def _compile(expression, coordinates) -> Callable:
+def _compile(expression, coordinates, parameters=_PARAMETERS) -> Callable:
     """A function ``(x, P, theta)`` of an expression in coordinates, P and the parameters.
 
     ``rho^2`` and ``tau^2`` are positive: their coordinates are the logarithms.
     """
-    function = lower(expression, (*coordinates, sym.P, *_PARAMETERS))
+    function = lower(expression, (*coordinates, sym.P, *parameters))
     positive = [symbol in (rho2, tau2) for symbol in coordinates]
 
     def compiled(x, P, theta):
@@ -142,8 +170,8 @@ def _linear_steps(level: str):
     if level == "meanfield":
         steps = linear_meanfield_derivation()
         return steps["meanfield"].value, steps["invariants"].value, _MEANFIELD_COORDINATES
-    steps = linear_derivation()
-    return steps[f"{level}_in_alpha"].value, steps["ansatz"].value, _LINEAR_COORDINATES
+    steps = sparse_derivation()
+    return steps[f"linear_{level}"].value, steps["linear_ansatz"].value, _LINEAR_COORDINATES
 
 
 @cache
@@ -161,7 +189,7 @@ def _linear_measure(level: str) -> Callable:
 
 
 def _linear_observe(x, P, theta):
-    return jnp.stack([x[0] - x[1], x[1], x[0]])
+    return jnp.stack([x[0] - theta[_PARAMETERS.index(sym.s)] * x[1], x[1], x[0]])
 
 
 @cache
@@ -180,23 +208,86 @@ def _free_fluctuations(setting: Setting) -> list[float]:
 
 @cache
 def _softmax_action(level: str) -> tuple[Callable, tuple[str, ...]]:
-    action = softmax_derivation()[level].value
+    action = sparse_derivation()[f"softmax_{level}"].value
     return _compile(action, (sym.h,)), _observable_names(level)
 
 
 @cache
 def _softmax_measure(level: str) -> Callable:
-    steps = softmax_derivation()
+    steps = sparse_derivation()
     values = {e.lhs: e.rhs.subs(sym.a, steps["weight"].value) for e in steps["ansatz"].value}
-    return _measure(level, steps[level].value, values, None, (sym.h,))
+    return _measure(level, steps[f"softmax_{level}"].value, values, None, (sym.h,))
 
 
 @cache
 def _softmax_observe() -> Callable:
-    steps = softmax_derivation()
+    return _stack([_compile(e, (sym.h,)) for e in _softmax_order_parameters()])
+
+
+def _softmax_order_parameters() -> tuple[sp.Expr, ...]:
+    """a, a_G and h as functions of h."""
+    steps = sparse_derivation()
     weight = steps["weight"].value
-    copying = steps["order_parameters"].value[0].rhs.subs(sym.a, weight)
-    return _stack([_compile(e, (sym.h,)) for e in (weight, copying, sym.h)])
+    return weight, steps["order_parameters"].value[0].rhs.subs(sym.a, weight), sym.h
+
+
+def _heads(attention: str, setting: Setting) -> dict:
+    N, prior = setting.head_dimension, math.sqrt(setting.head_dimension or 1) / setting.sigma_g
+    if attention == "softmax":
+        names, coordinates = ("sqrt h",), (u_h,)
+        largest = [8.0 + 2 * math.log(setting.L)]
+        order = {"order_parameters": ("a", "a_G", "h"), "jump_parameters": ("a",)}
+    else:
+        names, coordinates = ("sqrt alpha", "sqrt c"), (u_alpha, u_c)
+        # amplitudes at which the priors of Q, K and W balance once the mode is learnt
+        pooling = (prior * setting.L * setting.var_w) ** (-1 / 3)
+        rank = min(setting.L, N or 1)
+        copying = (prior * setting.L * rank * setting.var_w / setting.V) ** (-1 / 3)
+        largest = [4 * (pooling + copying)] * 2
+        order = {
+            "order_parameters": ("c_1", "c_G", "alpha"),
+            "jump_parameters": ("c_1", "c_G"),
+        }
+        if N == 1:  # one column of Q and of K: pooling only
+            names, coordinates, largest = names[:1], coordinates[:1], largest[:1]
+    action, observe, measure = _heads_functions(attention, coordinates)
+    return {
+        "variables": names,
+        "action": action,
+        "bounds": tuple((-math.sqrt(x), math.sqrt(x)) for x in largest),
+        "observe": observe,
+        "measure": measure,
+        "observables": _observable_names("map"),
+        **order,
+    }
+
+
+@cache
+def _heads_functions(attention: str, coordinates) -> tuple[Callable, Callable, Callable]:
+    """(action, observe, measure) at a finite head dimension."""
+    steps = heads_derivation()
+    if attention == "softmax":
+        order = _softmax_order_parameters()
+        values = {sym.h: steps["softmax_smooth"].value, sym.s: 1}
+        softmax = sparse_derivation()
+        weight = {sym.a: softmax["weight"].value}
+        invariants = {e.lhs: e.rhs.subs(weight) for e in softmax["ansatz"].value}
+    else:
+        c_G, c_1 = (e.rhs for e in steps["linear_order_parameters"].value)
+        order = (c_1.subs(sym.c_G, c_G), c_G, sym.alpha)
+        values = {e.lhs: e.rhs for e in steps["linear_smooth"].value}
+        values[sym.M] = sp.Min(sym.L, sym.N).rewrite(sp.Abs)
+        if u_c not in coordinates:
+            values[c] = sp.S.Zero
+        invariants = {e.lhs: e.rhs for e in steps["linear_ansatz"].value}
+    action = steps[f"{attention}_map"].value.subs(values)
+    invariants = {symbol: e.subs(values) for symbol, e in invariants.items()}
+    compiled = [_compile(e.subs(values), coordinates, _HEAD_PARAMETERS) for e in order]
+    return (
+        _compile(action, coordinates, _HEAD_PARAMETERS),
+        _stack(compiled),
+        _measure("map", action, invariants, None, coordinates, _HEAD_PARAMETERS),
+    )
 
 
 def _observable_names(level: str) -> tuple[str, ...]:
@@ -206,14 +297,17 @@ def _observable_names(level: str) -> tuple[str, ...]:
     return (*names, "coverage") if level == "meanfield" else names
 
 
-def _measure(level: str, action, invariants: dict, overlap, coordinates) -> Callable:
+def _measure(
+    level: str, action, invariants: dict, overlap, coordinates, parameters=_PARAMETERS
+) -> Callable:
     """The observables of a state, in the order of `_observable_names`.
 
     The training loss per position is the derivative of the free energy,
-    ``(2/P) d(S + P/2 kappa)/d(1/kappa)``, which at a stationary point is that of the action at
-    fixed order parameters.
+    ``(2/P) d(S + P y^2/2 kappa)/d(1/kappa)`` with the target's square y^2, which at a stationary
+    point is that of the action at fixed order parameters.
     """
-    train = 1 - 2 * sym.kappa**2 / sym.P * sp.diff(action, sym.kappa)
+    square = target_square_step().value
+    train = square - 2 * sym.kappa**2 / sym.P * sp.diff(action, sym.kappa)
     posterior = posterior_values()
     expressions = [mean_predictor_loss_step().value, w_u, w]
     if level != "map":
@@ -221,7 +315,7 @@ def _measure(level: str, action, invariants: dict, overlap, coordinates) -> Call
     seen = [e.subs(posterior).subs(invariants).subs(sym.lam, sym.LAMBDA) for e in expressions]
     if level == "meanfield":
         seen.append(overlap)
-    return _stack([_compile(e, coordinates) for e in (train, *seen)])
+    return _stack([_compile(e, coordinates, parameters) for e in (train, *seen)])
 
 
 def typical_range(attention: str, setting: Setting) -> tuple[float, float]:
@@ -233,13 +327,20 @@ def typical_range(attention: str, setting: Setting) -> tuple[float, float]:
     prior = kappa / (setting.sigma_g * setting.sigma_w)
     # the number of sequences that pays for the logarithms of the marginal over W
     logs = kappa * V**2 / setting.var_w * max(1.0, setting.var_w)
+    N, s = setting.head_dimension, setting.ones
+    if N is not None:
+        share = math.sqrt(N) / (setting.sigma_g * setting.sigma_w)
+        onset = kappa * V * (4 * L * share) ** (2 / 3)
+        if attention == "softmax":
+            onset = 2 * kappa * L * math.sqrt(N) / setting.sigma_g * (1 + math.log(L))
+        return _round(onset / 20, onset * max(1.0, L / min(L, N)) * 20)
     if attention == "linear":
-        onset = max(prior * V * L, kappa * V**2)
-        copying = max(prior * L**1.5 * V**0.5, onset)
-        return _round(min(prior * V * L, kappa * V**2) / 10, copying * 20)
+        by_prior, by_logs = prior * V * L / s, kappa * V**2 / s**2
+        copying = max(prior * L**1.5 * (V / s) ** 0.5, by_prior, by_logs)
+        return _round(min(by_prior, by_logs) / 10, copying * 20)
     h = _best_logit(setting)
     threshold = kappa * L / setting.var_g * h * (h + 1)
-    return _round(threshold / 20, (threshold + logs * math.log(L)) * 20)
+    return _round(threshold / 20, (threshold + logs / s * math.log(L)) * 20)
 
 
 def _round(low: float, high: float) -> tuple[float, float]:
@@ -248,15 +349,15 @@ def _round(low: float, high: float) -> tuple[float, float]:
 
 def _best_logit(setting: Setting) -> float:
     """The copy logit that balances its prior against that of W at large L."""
-    z = 2 * setting.V * setting.L * setting.var_g / setting.var_w
+    z = 2 * setting.V * setting.L * setting.var_g / (setting.ones * setting.var_w)
     return float(lambertw(z).real) / 2
 
 
 def _pooling_scale(setting: Setting) -> float:
     """The size of alpha that balances the priors of A and W once pooling is learnt."""
-    return math.sqrt(setting.sigma_g / (setting.sigma_w * setting.L))
+    return math.sqrt(setting.ones * setting.sigma_g / (setting.sigma_w * setting.L))
 
 
 def _copying_scale(setting: Setting) -> float:
     """The size of c_G that balances the priors of A and W once copying is learnt."""
-    return (setting.V * setting.var_g / (setting.var_w * setting.L**3)) ** 0.25
+    return (setting.V * setting.var_g / (setting.ones * setting.var_w * setting.L**3)) ** 0.25

@@ -16,6 +16,9 @@ class Setting:
         kappa: ridge, or temperature of the posterior.
         var_g: prior variance of an attention logit.
         var_w: prior variance of an entry of W.
+        ones: number s of tokens that the target sums, from 1 (the copy task) to L - 1.
+        head_dimension: columns N of Q and K in G = Q K^T/sqrt(N), at least 1; None for infinitely
+            many, where the logits are independent.
 
     Raises:
         InputError: naming the value that is out of range.
@@ -26,16 +29,26 @@ class Setting:
     kappa: float = 1.0
     var_g: float = 1.0
     var_w: float = 1.0
+    ones: int = 1
+    head_dimension: int | None = None
 
     def __post_init__(self):
-        for name in ("L", "V"):
-            value = getattr(self, name)
+        lowest = {"L": 2, "V": 2, "ones": 1}
+        if self.head_dimension is not None:
+            lowest["head_dimension"] = 1
+        for name, least in lowest.items():
+            value, shown = getattr(self, name), name.replace("_", " ")
             if not isinstance(value, int) or isinstance(value, bool):
-                raise InputError(f"{name} must be a whole number, not {value!r}")
-            if value < 2:
-                raise InputError(f"{name} must be at least 2, not {value}")
+                raise InputError(f"{shown} must be a whole number, not {value!r}")
+            if value < least:
+                raise InputError(f"{shown} must be at least {least}, not {value}")
             if value > 10**9:
-                raise InputError(f"{name} must be at most 10^9, not {value}")
+                raise InputError(f"{shown} must be at most 10^9, not {value}")
+        if self.ones >= self.L:
+            raise InputError(
+                f"ones must be below L = {self.L}, not {self.ones}: a target that sums all tokens "
+                "is uniform pooling"
+            )
         for name in ("kappa", "var_g", "var_w"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):

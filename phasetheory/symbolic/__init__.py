@@ -7,19 +7,23 @@ expressions (`phasetheory.landscape.lowering`), and `typeset` prints them for re
 
 from phasetheory.symbolic.expressions import parse_expression
 from phasetheory.symbolic.functions import logistic
+from phasetheory.symbolic.heads import heads_derivation
 from phasetheory.symbolic.linear import linear_derivation
 from phasetheory.symbolic.meanfield import linear_meanfield_derivation
 from phasetheory.symbolic.softmax import softmax_derivation
+from phasetheory.symbolic.sparse import sparse_derivation
 from phasetheory.symbolic.steps import Derivation, Step
 from phasetheory.symbolic.thresholds import thresholds_derivation
 
 __all__ = [
     "Derivation",
     "Step",
+    "heads_derivation",
     "linear_derivation",
     "linear_meanfield_derivation",
     "logistic",
     "parse_expression",
     "softmax_derivation",
+    "sparse_derivation",
     "thresholds_derivation",
 ]
