@@ -97,7 +97,7 @@ def _check_setting(attention: str, setting: Setting, level: str) -> None:
     if attention == "softmax" and setting.head_dimension < setting.L - 1:
         raise InputError(
             f"softmax attention needs a head dimension of at least L - 1 = {setting.L - 1}, not "
-            f"{setting.head_dimension}: fewer columns cannot single out one token in every row"
+            f"{setting.head_dimension}: the rank of its symmetric logits is L - 1"
         )
 
 

@@ -131,7 +131,8 @@ def heads_derivation() -> Derivation:
             r"For $\alpha, c \geq 0$ the energy is",
             equation("S_map", linear),
             r"Prior energy of $G = LA$ and the fit of the best $W$. Opposite signs of $\alpha$ and "
-            r"$c$ cost the same and fit less; $W$ absorbs the sign of both.",
+            r"$c$ cost the same and fit less: they hold no lowest minimum, and their local minima "
+            r"are left out. $W$ absorbs the sign of both.",
         ),
         Step(
             "linear_smooth",

@@ -163,7 +163,9 @@ def test_out_keeps_a_folder_that_was_there(own, tmp_path, capsys):
     assert folder.is_dir() and list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("attention", ["linear", "linear-meanfield", "softmax", "thresholds"])
+@pytest.mark.parametrize(
+    "attention", ["linear", "linear-meanfield", "softmax", "sparse", "heads", "thresholds"]
+)
 def test_latex_and_markdown(attention, tmp_path, capsys):
     assert run(["latex", attention]) == 0
     printed = capsys.readouterr().out
