@@ -6,7 +6,16 @@ import click
 
 from phasetheory.files import check_file, write_atomically
 
-NAMES = ("linear", "linear-meanfield", "softmax", "softmax-meanfield", "thresholds", "tokens")
+NAMES = (
+    "linear",
+    "linear-meanfield",
+    "softmax",
+    "softmax-meanfield",
+    "sparse",
+    "heads",
+    "tokens",
+    "thresholds",
+)
 
 
 @click.command()

@@ -19,6 +19,10 @@ ATTENTIONS = ("linear", "softmax")
 @click.option("--kappa", type=float, help="Ridge, or temperature of the posterior.  [default: 1]")
 @click.option("--var-g", type=float, help="Prior variance of the attention logits.  [default: 1]")
 @click.option("--var-w", type=float, help="Prior variance of the entries of W.  [default: 1]")
+@click.option("--ones", type=int, help="Number of tokens that the target sums.  [default: 1]")
+@click.option(
+    "-N", "--head-dimension", type=int, help="Head dimension, at level map.  [default: infinite]"
+)
 @click.option(
     "--tokens",
     metavar="uniform|zipf:EXPONENT|FILE",

@@ -4,7 +4,8 @@ The formulas live in `phasetheory.symbolic`; here they are compiled, given their
 and a range of P, and handed to the phase finder. Nothing here knows about training.
 """
 
-from phasetheory.copytask.levels import ATTENTIONS, LEVELS, landscape, typical_range
+from phasetheory.copytask.levels import ATTENTIONS, LEVELS, landscape
+from phasetheory.copytask.scales import typical_range
 from phasetheory.copytask.setting import Setting
 from phasetheory.copytask.tokens import from_counts, parse_tokens, zipf
 

@@ -1,34 +1,23 @@
 """The actions of the copy task as landscapes, at each level of theory."""
 
-import math
-from collections.abc import Callable, Sequence
 from functools import cache
 
-import jax.numpy as jnp
 import numpy as np
 import sympy as sp
-from scipy.special import lambertw
 
+from phasetheory.copytask import scales
+from phasetheory.copytask.meanfield import softmax_meanfield
 from phasetheory.copytask.setting import Setting
-from phasetheory.copytask.tokens import PARAMETERS, rarest
+from phasetheory.copytask.theory import Functions, Theory, functions
 from phasetheory.errors import InputError
-from phasetheory.landscape.lowering import lower
 from phasetheory.landscape.model import Landscape
 from phasetheory.symbolic import symbols as sym
-from phasetheory.symbolic import tokens as general
-from phasetheory.symbolic.linear import linear_derivation
+from phasetheory.symbolic.heads import c, heads_derivation, u_alpha, u_c, u_h
 from phasetheory.symbolic.meanfield import linear_meanfield_derivation, rho2, tau2
-from phasetheory.symbolic.observables import (
-    mean_predictor_loss_step,
-    posterior_values,
-    test_loss_step,
-    w,
-    w_u,
-)
-from phasetheory.symbolic.softmax import softmax_derivation
+from phasetheory.symbolic.sparse import sparse_derivation
 
 ATTENTIONS = ("linear", "softmax")
-LEVELS = {"linear": ("tree", "map", "meanfield"), "softmax": ("tree", "map")}
+LEVELS = ("tree", "map", "meanfield")
 
 
 def landscape(
@@ -42,279 +31,221 @@ def landscape(
     Args:
         attention: "linear" (coordinates alpha = c_1 + c_G and c_G; order parameters c_1, c_G,
             alpha) or "softmax" (coordinate h; order parameters a, a_G, h).
-        level: "tree" (with the logarithms of the marginal over W), "map" (without), or, for linear
-            attention, "meanfield" (with all fluctuations; coordinates also the logarithms of
-            rho^2 and tau^2, order parameters alpha, c_1, c_G, q).
         setting: where it gives token probabilities, the observables w_rare and w_frequent (the
             posterior mean of W_vv at the rarest symbol that occurs and at the most frequent one)
-            take the place of w_u and w.
-        P_range: lowest and highest P, on a logarithmic scale; by default `typical_range`.
+            take the place of w_u and w. A finite head dimension exists at "map" (coordinates the
+            square roots of alpha and of the amplitude of copying, or of h), several copied tokens
+            at "tree" and "map".
+        level: "tree" (with the logarithms of the marginal over W), "map" (without), or "meanfield"
+            (with all fluctuations): linear with the logarithms of rho^2 and tau^2 as further
+            coordinates and the order parameters alpha, c_1, c_G, q; softmax with the logarithms of
+            the two fields on a row as coordinates and the order parameters a, a_G, q.
+        P_range: lowest and highest P, on a logarithmic scale; by default `scales.typical_range`.
 
     Raises:
-        InputError: for an unknown attention or level, or an unusable range.
+        InputError: for an unknown attention or level, a setting that the level does not cover, or
+            an unusable range.
     """
     if attention not in ATTENTIONS:
         raise InputError(f"attention is {' or '.join(ATTENTIONS)}, not {attention!r}")
-    if level not in LEVELS[attention]:
-        known = " or ".join(LEVELS[attention])
-        raise InputError(f"the level of {attention} attention is {known}, not {level!r}")
-    low, high = P_range or typical_range(attention, setting)
+    if level not in LEVELS:
+        raise InputError(f"the level is {' or '.join(LEVELS)}, not {level!r}")
+    _check_setting(attention, setting, level)
+    low, high = P_range or scales.typical_range(attention, setting)
     if not low > 0:
         raise InputError(f"P counts sequences: its range starts above 0, not at {low:g}")
-    name = f"{attention} attention, level {level}"
-    if setting.tokens is not None:
-        name += f", effectively {setting.effective_V:.4g} symbols"
-    common = {
-        "name": name,
-        "control": "P",
-        "control_range": (float(low), float(high)),
-        "control_scale": "log",
-        "parameters": {
-            "L": setting.L,
-            "V": setting.V,
-            "kappa": setting.kappa,
-            "sigma_g": setting.sigma_g,
-            "sigma_w": setting.sigma_w,
-        },
+    parameters = {
+        sym.L: setting.L,
+        sym.V: setting.V,
+        sym.kappa: setting.kappa,
+        sym.sigma_g: setting.sigma_g,
+        sym.sigma_w: setting.sigma_w,
     }
+    if setting.ones > 1:
+        parameters[sym.s] = setting.ones
+    if setting.head_dimension is not None:
+        parameters[sym.N] = setting.head_dimension
+    arrays = ()
     if setting.tokens is not None:
         p = np.array(setting.tokens)
-        common["arrays"] = (p / p.sum(),)
-    build = {"linear": _linear, "softmax": _softmax}[attention]
-    return Landscape(**build(setting, level), **common)
+        arrays = (p / p.sum(),)
+    if setting.head_dimension is not None:
+        fields = _heads(attention, setting, tuple(parameters))
+    elif attention == "linear":
+        fields = _linear(setting, level, tuple(parameters))
+    elif level == "meanfield":
+        fields = softmax_meanfield(setting, (low, high), tuple(parameters))
+        arrays += fields.pop("arrays")
+    else:
+        fields = _softmax(setting, level, tuple(parameters))
+    return Landscape(
+        name=f"{attention} attention, level {level}",
+        control="P",
+        control_range=(float(low), float(high)),
+        control_scale="log",
+        parameters={str(symbol): value for symbol, value in parameters.items()},
+        arrays=arrays,
+        **fields,
+    )
 
 
-def _linear(setting: Setting, level: str) -> dict:
-    pooling, copying = 8 * _pooling_scale(setting), 8 * _copying_scale(setting)
-    bounds = ((-pooling - copying, pooling + copying), (-copying, copying))
+def _check_setting(attention: str, setting: Setting, level: str) -> None:
+    if setting.ones > 1 and level == "meanfield":
+        raise InputError("a target of several ones exists at the levels tree and map")
+    if setting.ones > 1 and setting.tokens is not None:
+        raise InputError("token probabilities go with a target of one token, ones = 1")
+    if setting.head_dimension is None:
+        return
+    if level != "map":
+        raise InputError(f"a finite head dimension exists at the level map, not at {level}")
+    if setting.ones > 1:
+        raise InputError("a finite head dimension goes with a target of one token, ones = 1")
+    if setting.tokens is not None:
+        raise InputError("a finite head dimension goes with equally frequent tokens")
+    if attention == "softmax" and setting.head_dimension < setting.L - 1:
+        raise InputError(
+            f"softmax attention needs a head dimension of at least L - 1 = {setting.L - 1}, not "
+            f"{setting.head_dimension}: the rank of its symmetric logits is L - 1"
+        )
+
+
+def _fields(found: Functions) -> dict:
+    return {
+        "action": found.action,
+        "observe": found.observe,
+        "measure": found.measure,
+        "observables": found.observables,
+    }
+
+
+def _linear(setting: Setting, level: str, parameters: tuple[sp.Symbol, ...]) -> dict:
+    pooling, copying = 8 * scales.pooling(setting), 8 * scales.copying(setting)
+    largest = pooling + setting.ones * copying
+    bounds = ((-largest, largest), (-copying, copying))
     uniform = setting.tokens is None
     values = {
         "variables": ("alpha", "c_G"),
-        "action": _linear_action(level, uniform),
         "bounds": bounds,
-        "observe": _linear_observe,
         "order_parameters": ("c_1", "c_G", "alpha"),
         "jump_parameters": ("c_1", "c_G"),
-        "measure": _linear_measure(level, uniform),
-        "observables": _observable_names(level, uniform),
+        **_fields(functions(_linear_theory(level, uniform), parameters, uniform)),
     }
     if level == "meanfield":
-        free = [math.log(v) for v in _free_fluctuations(setting)]
+        sizes = {sym.L: setting.L, sym.sigma_g: setting.sigma_g}
+        free = linear_meanfield_derivation()["free"].value
+        logs = [float(sp.log(equation.rhs.subs(sizes))) for equation in free]
         values |= {
             "variables": ("alpha", "c_G", "log rho^2", "log tau^2"),
-            "bounds": (*bounds, *((f - 12.0, f + 3.0) for f in free)),
-            "observe": _meanfield_observe(),
+            "bounds": (*bounds, *((f - 12.0, f + 3.0) for f in logs)),
             "order_parameters": ("alpha", "c_1", "c_G", "q"),
         }
     return values
 
 
-def _softmax(setting: Setting, level: str) -> dict:
+@cache
+def _linear_theory(level: str, uniform: bool) -> Theory:
+    if level == "meanfield":
+        steps = linear_meanfield_derivation()
+        invariants = {equation.lhs: equation.rhs for equation in steps["invariants"].value}
+        overlap = sym.alpha**2 + (sym.L - 1) * sym.c_G**2
+        theory = Theory(
+            (sym.alpha, sym.c_G, rho2, tau2),
+            steps["meanfield"].value,
+            tuple(invariants.items()),
+            (sym.alpha, sym.alpha - sym.c_G, sym.c_G, invariants[sym.q]),
+            coverage=overlap / invariants[sym.q],
+        )
+    else:
+        steps = sparse_derivation()
+        theory = Theory(
+            (sym.alpha, sym.c_G),
+            steps[f"linear_{level}"].value,
+            tuple((e.lhs, e.rhs) for e in steps["linear_ansatz"].value),
+            (sym.alpha - sym.s * sym.c_G, sym.c_G, sym.alpha),
+            fluctuates=level != "map",
+        )
+    return theory if uniform else theory.at_tokens()
+
+
+def _softmax(setting: Setting, level: str, parameters: tuple[sp.Symbol, ...]) -> dict:
     uniform = setting.tokens is None
     return {
         "variables": ("h",),
-        "action": _softmax_action(level, uniform),
-        "bounds": ((-8.0, 8.0 + 2 * math.log(setting.L) + 2 * _best_logit(setting, setting.V)),),
-        "observe": _softmax_observe(),
+        "bounds": ((-8.0, scales.largest_logit(setting)),),
         "order_parameters": ("a", "a_G", "h"),
         "jump_parameters": ("a",),
-        "measure": _softmax_measure(level, uniform),
-        "observables": _observable_names(level, uniform),
+        **_fields(functions(_softmax_theory(level, uniform), parameters, uniform)),
     }
 
 
-_LINEAR_COORDINATES = (sym.alpha, sym.c_G)
-_MEANFIELD_COORDINATES = (sym.alpha, sym.c_G, rho2, tau2)
-
-
-def _compile(expression, coordinates) -> Callable:
-    """A function ``(x, P, theta)`` of an expression in coordinates, P and the parameters.
-
-    ``rho^2`` and ``tau^2`` are positive: their coordinates are the logarithms. Theta ends with the
-    token probabilities where the setting has any; an expression need not depend on them.
-    """
-    parameters = (*PARAMETERS, general.p) if expression.has(general.p) else PARAMETERS
-    function = lower(expression, (*coordinates, sym.P, *parameters))
-    positive = [symbol in (rho2, tau2) for symbol in coordinates]
-
-    def compiled(x, P, theta):
-        values = (jnp.exp(x[i]) if log else x[i] for i, log in enumerate(positive))
-        return function(*values, P, *theta[: len(parameters)])
-
-    return compiled
-
-
-def _stack(functions: Sequence[Callable]) -> Callable:
-    return lambda x, P, theta: jnp.stack([f(x, P, theta) for f in functions])
-
-
 @cache
-def _linear_steps(level: str, uniform: bool):
-    """(action, invariants, coordinates) of linear attention at a level."""
-    if level == "meanfield":
-        steps, key, coordinates = (
-            linear_meanfield_derivation(),
-            "invariants",
-            _MEANFIELD_COORDINATES,
-        )
-        action = steps["meanfield"].value
-    else:
-        steps, key, coordinates = linear_derivation(), "ansatz", _LINEAR_COORDINATES
-        action = steps[f"{level}_in_alpha"].value
-    invariants = {equation.lhs: equation.rhs for equation in steps[key].value}
-    return _at_tokens(action, invariants, level, uniform), invariants, coordinates
+def _softmax_theory(level: str, uniform: bool) -> Theory:
+    theory = Theory(
+        (sym.h,),
+        sparse_derivation()[f"softmax_{level}"].value,
+        _softmax_invariants(),
+        _softmax_order_parameters(),
+        fluctuates=level != "map",
+    )
+    return theory if uniform else theory.at_tokens()
 
 
-@cache
-def _softmax_steps(level: str, uniform: bool):
-    """(action, invariants, coordinates) of softmax attention at a level."""
-    steps = softmax_derivation()
+def _softmax_invariants():
+    steps = sparse_derivation()
     weight = steps["weight"].value
-    invariants = {e.lhs: e.rhs.subs(sym.a, weight) for e in steps["ansatz"].value}
-    action = steps[level].value
-    return _at_tokens(action, invariants, level, uniform), invariants, (sym.h,)
+    return tuple((e.lhs, e.rhs.subs(sym.a, weight)) for e in steps["ansatz"].value)
 
 
-def _at_tokens(action, invariants: dict, level: str, uniform: bool):
-    """An action for uniform tokens, or what of it is not data with the general data term."""
-    if uniform:
-        return action
-    data = general.data_gain()
-    if level != "map":
-        data += general.data_log_cost()
-    return action.subs(sym.P, 0) + data.subs(invariants)
-
-
-@cache
-def _linear_action(level: str, uniform: bool) -> Callable:
-    action, _, coordinates = _linear_steps(level, uniform)
-    return _compile(action, coordinates)
-
-
-@cache
-def _linear_measure(level: str, uniform: bool) -> Callable:
-    overlap = (sym.alpha**2 + (sym.L - 1) * sym.c_G**2) / sym.q
-    return _measure(level, uniform, *_linear_steps(level, uniform), overlap)
-
-
-def _linear_observe(x, P, theta):
-    return jnp.stack([x[0] - x[1], x[1], x[0]])
-
-
-@cache
-def _meanfield_observe() -> Callable:
-    _, invariants, coordinates = _linear_steps("meanfield", True)
-    expressions = (sym.alpha, sym.alpha - sym.c_G, sym.c_G, invariants[sym.q])
-    return _stack([_compile(e, coordinates) for e in expressions])
-
-
-def _free_fluctuations(setting: Setting) -> list[float]:
-    values = {sym.L: setting.L, sym.sigma_g: setting.sigma_g}
-    steps = linear_meanfield_derivation()["free"].value
-    return [float(equation.rhs.subs(values)) for equation in steps]
-
-
-@cache
-def _softmax_action(level: str, uniform: bool) -> Callable:
-    action, _, coordinates = _softmax_steps(level, uniform)
-    return _compile(action, coordinates)
-
-
-@cache
-def _softmax_measure(level: str, uniform: bool) -> Callable:
-    return _measure(level, uniform, *_softmax_steps(level, uniform), None)
-
-
-@cache
-def _softmax_observe() -> Callable:
-    steps = softmax_derivation()
+def _softmax_order_parameters() -> tuple[sp.Expr, ...]:
+    """a, a_G and h as functions of h."""
+    steps = sparse_derivation()
     weight = steps["weight"].value
-    copying = steps["order_parameters"].value[0].rhs.subs(sym.a, weight)
-    return _stack([_compile(e, (sym.h,)) for e in (weight, copying, sym.h)])
+    return weight, steps["order_parameters"].value[0].rhs.subs(sym.a, weight), sym.h
 
 
-def _observable_names(level: str, uniform: bool) -> tuple[str, ...]:
-    weights = ("w_u", "w") if uniform else ("w_rare", "w_frequent")
-    names = ("train_loss", "test_loss_mean", *weights)
-    if level != "map":  # at the maximum of the posterior nothing fluctuates
-        names = (*names, "test_loss")
-    return (*names, "coverage") if level == "meanfield" else names
-
-
-def _measure(level: str, uniform: bool, action, invariants: dict, coordinates, overlap) -> Callable:
-    """The observables of a state, in the order of `_observable_names`.
-
-    The training loss per position is the derivative of the free energy,
-    ``(2/P) d(S + P/2 kappa)/d(1/kappa)``, which at a stationary point is that of the action at
-    fixed order parameters.
-    """
-
-    def at_point(expression):
-        return expression.subs(invariants).subs(sym.lam, sym.LAMBDA)
-
-    if uniform:
-        posterior = posterior_values()
-        mean, w_first, w_second, sample = (
-            _compile(at_point(e.subs(posterior)), coordinates)
-            for e in (mean_predictor_loss_step().value, w_u, w, test_loss_step().value)
-        )
+def _heads(attention: str, setting: Setting, parameters: tuple[sp.Symbol, ...]) -> dict:
+    N = setting.head_dimension or 1
+    if attention == "softmax":
+        names, coordinates = ("sqrt h",), (u_h,)
+        largest = [scales.largest_logit(setting)]
+        order = {"order_parameters": ("a", "a_G", "h"), "jump_parameters": ("a",)}
     else:
-        mean, sample = (_compile(at_point(e), coordinates) for e in general.losses())
-        weight = _compile(at_point(general.own_weight()), (*coordinates, general.p_c))
-        w_first, w_second = (_at_symbol(weight, choose) for choose in (rarest, jnp.max))
-    train = 1 - 2 * sym.kappa**2 / sym.P * sp.diff(action, sym.kappa)
-    functions = [_compile(train, coordinates), mean, w_first, w_second]
-    if level != "map":
-        functions.append(sample)
-    if level == "meanfield":
-        functions.append(_compile(at_point(overlap), coordinates))
-    return _stack(functions)
+        names, coordinates = ("sqrt alpha", "sqrt c"), (u_alpha, u_c)
+        largest = [4 * scales.head_amplitudes(setting)] * 2
+        order = {
+            "order_parameters": ("c_1", "c_G", "alpha"),
+            "jump_parameters": ("c_1", "c_G"),
+        }
+        if N == 1:  # one column of Q and of K: pooling only
+            names, coordinates, largest = names[:1], coordinates[:1], largest[:1]
+    theory = _heads_theory(attention, coordinates)
+    return {
+        "variables": names,
+        "bounds": tuple((-(x**0.5), x**0.5) for x in largest),
+        **order,
+        **_fields(functions(theory, parameters, True)),
+    }
 
 
-def _at_symbol(weight: Callable, choose: Callable) -> Callable:
-    """A function of the coordinates and a probability, at one chosen from the setting's."""
-    return lambda x, P, theta: weight(jnp.append(x, choose(theta[-1])), P, theta)
-
-
-def typical_range(attention: str, setting: Setting) -> tuple[float, float]:
-    """A range of P that holds the transitions and crossovers, from rough scaling estimates.
-
-    Only the range comes from these estimates (theory note, section 4), none of the results.
-    """
-    # the effective number of symbols and all of them are the two ends of what counts as V
-    ranges = [_range(attention, setting, V) for V in (setting.effective_V, setting.V)]
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
-
-
-def _range(attention: str, setting: Setting, V: float) -> tuple[float, float]:
-    L, kappa = setting.L, setting.kappa
-    prior = kappa / (setting.sigma_g * setting.sigma_w)
-    # the number of sequences that pays for the logarithms of the marginal over W
-    logs = kappa * V**2 / setting.var_w * max(1.0, setting.var_w)
-    if attention == "linear":
-        onset = max(prior * V * L, kappa * V**2)
-        copying = max(prior * L**1.5 * V**0.5, onset)
-        return _round(min(prior * V * L, kappa * V**2) / 10, copying * 20)
-    h = _best_logit(setting, V)
-    threshold = kappa * L / setting.var_g * h * (h + 1)
-    return _round(threshold / 20, (threshold + logs * math.log(L)) * 20)
-
-
-def _round(low: float, high: float) -> tuple[float, float]:
-    return float(f"{low:.1g}"), float(f"{high:.1g}")
-
-
-def _best_logit(setting: Setting, V: float) -> float:
-    """The copy logit that balances its prior against that of W at large L."""
-    z = 2 * V * setting.L * setting.var_g / setting.var_w
-    return float(lambertw(z).real) / 2
-
-
-def _pooling_scale(setting: Setting) -> float:
-    """The size of alpha that balances the priors of A and W once pooling is learnt."""
-    return math.sqrt(setting.sigma_g / (setting.sigma_w * setting.L))
-
-
-def _copying_scale(setting: Setting) -> float:
-    """The size of c_G that balances the priors of A and W once copying is learnt."""
-    return (setting.V * setting.var_g / (setting.var_w * setting.L**3)) ** 0.25
+@cache
+def _heads_theory(attention: str, coordinates) -> Theory:
+    steps = heads_derivation()
+    if attention == "softmax":
+        order = _softmax_order_parameters()
+        values = {sym.h: steps["softmax_smooth"].value, sym.s: 1}
+        invariants = _softmax_invariants()
+    else:
+        c_G, c_1 = (e.rhs for e in steps["linear_order_parameters"].value)
+        order = (c_1.subs(sym.c_G, c_G), c_G, sym.alpha)
+        values = {e.lhs: e.rhs for e in steps["linear_smooth"].value}
+        values[sym.M] = sp.Min(sym.L, sym.N).rewrite(sp.Abs)
+        if u_c not in coordinates:
+            values[c] = sp.S.Zero
+        invariants = tuple((e.lhs, e.rhs) for e in steps["linear_ansatz"].value)
+    return Theory(
+        coordinates,
+        steps[f"{attention}_map"].value.subs(values),
+        tuple((symbol, e.subs(values)) for symbol, e in invariants),
+        tuple(e.subs(values) for e in order),
+        fluctuates=False,
+    )

@@ -19,6 +19,9 @@ class Setting:
         tokens: V probabilities of the symbols, in any order; None where all are equal. A symbol of
             probability zero is one that the network has weights for and never meets; at least two
             symbols must occur.
+        ones: number s of tokens that the target sums, from 1 (the copy task) to L - 1.
+        head_dimension: columns N of Q and K in G = Q K^T/sqrt(N), at least 1; None for infinitely
+            many, where the logits are independent.
 
     Raises:
         InputError: naming the value that is out of range.
@@ -30,16 +33,26 @@ class Setting:
     var_g: float = 1.0
     var_w: float = 1.0
     tokens: tuple[float, ...] | None = None
+    ones: int = 1
+    head_dimension: int | None = None
 
     def __post_init__(self):
-        for name in ("L", "V"):
-            value = getattr(self, name)
+        lowest = {"L": 2, "V": 2, "ones": 1}
+        if self.head_dimension is not None:
+            lowest["head_dimension"] = 1
+        for name, least in lowest.items():
+            value, shown = getattr(self, name), name.replace("_", " ")
             if not isinstance(value, int) or isinstance(value, bool):
-                raise InputError(f"{name} must be a whole number, not {value!r}")
-            if value < 2:
-                raise InputError(f"{name} must be at least 2, not {value}")
+                raise InputError(f"{shown} must be a whole number, not {value!r}")
+            if value < least:
+                raise InputError(f"{shown} must be at least {least}, not {value}")
             if value > 10**9:
-                raise InputError(f"{name} must be at most 10^9, not {value}")
+                raise InputError(f"{shown} must be at most 10^9, not {value}")
+        if self.ones >= self.L:
+            raise InputError(
+                f"ones must be below L = {self.L}, not {self.ones}: a target that sums all tokens "
+                "is uniform pooling"
+            )
         for name in ("kappa", "var_g", "var_w"):
             value = getattr(self, name)
             if not (isinstance(value, int | float) and math.isfinite(value) and value > 0):

@@ -23,6 +23,23 @@ from phasetheory.symbolic.symbols import (
 )
 
 
+def linear_parts(ones: sp.Expr = sp.S.One) -> tuple[dict, dict[str, sp.Expr]]:
+    """(invariants, actions by level) of linear attention in ``alpha`` and ``c_G``.
+
+    Args:
+        ones: the number s of tokens that the target copies.
+
+    Returns:
+        ``{r: ..., q: ..., b_u: ..., b: ...}`` and ``{"prior": ..., "map": ..., "tree": ...}``; the
+        actions are in nats, in the invariants r, q, b_u, b and lambda.
+    """
+    ansatz = invariants(alpha - ones * c_G, c_G, ones)
+    point = {x: sp.collect(ansatz[x.name], (c_G, c_G**2)) for x in (r, q, b_u, b)}
+    prior = L**2 * q / (2 * sigma_g**2)
+    fit = prior + data_gain()
+    return point, {"prior": prior, "map": fit, "tree": fit + data_log_cost()}
+
+
 @cache
 def linear_derivation() -> Derivation:
     """The derivation of the ``map`` and ``tree`` actions of linear attention.
@@ -32,20 +49,15 @@ def linear_derivation() -> Derivation:
     the constant ``P/2 kappa``.
     """
     ansatz = invariants(c_1, c_G)
-    in_alpha = {
-        name: sp.collect(sp.expand(e.subs(c_1, alpha - c_G)), (c_G, c_G**2))
-        for name, e in ansatz.items()
-    }
-    prior = L**2 * q / (2 * sigma_g**2)
-    map_action = prior + data_gain()
-    tree_action = map_action + data_log_cost()
+    in_alpha, actions = linear_parts()
+    prior, map_action, tree_action = actions["prior"], actions["map"], actions["tree"]
     point = {r: ansatz["r"], q: ansatz["q"], b_u: ansatz["b_u"], b: ansatz["b"]}
 
     def at_point(action: sp.Expr) -> sp.Expr:
         return action.subs(point).subs(lam, LAMBDA)
 
     def at_alpha(action: sp.Expr) -> sp.Expr:
-        return action.subs({symbol: in_alpha[str(symbol)] for symbol in point}).subs(lam, LAMBDA)
+        return action.subs(in_alpha).subs(lam, LAMBDA)
 
     def coordinates(level: str, action: sp.Expr) -> Step:
         return Step(
@@ -72,7 +84,7 @@ def linear_derivation() -> Derivation:
             r"unchanged. The attention matrices with this symmetry are $A = c_1 J + c_G S$: "
             r"uniform pooling and copying. With $\alpha = c_1 + c_G$ their invariants are",
             sp.Tuple(
-                *(sp.Eq(symbol, in_alpha[str(symbol)], evaluate=False) for symbol in (r, q, b_u, b))
+                *(sp.Eq(symbol, in_alpha[symbol], evaluate=False) for symbol in (r, q, b_u, b))
             ),
             r"$S^{\top}A$ commutes with every permutation, so it is a combination of $J$ and the "
             r"identity. Then $J^2 = J$, $JS = SJ = J$ and $S^{\top}S = 1$ give the invariants.",

@@ -147,8 +147,8 @@ def matrix_marginal_step() -> Step:
         "The marginal over W, for any data",
         r"With $\Phi = \sum_\mu X^{\top}A^{\top}AX$ and $B = \sum_\mu X^{\top}A^{\top}SX$ the "
         r"weights $W$ integrate out exactly. Up to the constant "
-        r"$\sum_\mu \|Y^\mu\|^2/(2\kappa L) = P/2\kappa$, minus the log of the marginal "
-        r"likelihood is",
+        r"$\sum_\mu \|Y^\mu\|^2/(2\kappa L)$, which is $P/2\kappa$ for one copied token, minus the "
+        r"log of the marginal likelihood is",
         sp.Eq(sp.Symbol("S_exact"), value, evaluate=False),
         r"The exponent is quadratic in $W$ and its $V$ columns are independent given $A$; in the "
         r"eigenbasis of $\Phi$ each entry is one mode of the previous step.",

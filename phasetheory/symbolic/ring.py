@@ -1,7 +1,8 @@
-"""Invariants of the permutation-symmetric attention matrices ``A = x J + y S``.
+"""Invariants of the symmetric attention matrices ``A = x J + y S``.
 
-``J = 11^T/L`` and the cyclic shift ``S`` generate a commutative algebra: ``J^2 = J``, ``J S = J``,
-``S^T S = 1``. Products are therefore polynomials, and traces and totals need no explicit matrix.
+``J = 11^T/L``, and ``S`` has s ones in every row and column; for s = 1 it is the cyclic shift. The
+products ``J^2 = J`` and ``J S = s J``, and the traces and totals of ``S^T S``, need no explicit
+matrix.
 """
 
 import sympy as sp
@@ -11,35 +12,39 @@ from phasetheory.symbolic.symbols import L
 _J, _S, _St = sp.symbols("J S S^T")
 
 
-def _reduce(polynomial: sp.Expr) -> dict[str, sp.Expr]:
-    """Coefficients of J, S, S^T and the identity in a product of two elements of the algebra."""
-    coefficients = {name: sp.Integer(0) for name in ("J", "S", "St", "one", "other")}
+def _reduce(polynomial: sp.Expr, ones: sp.Expr) -> dict[str, sp.Expr]:
+    """Coefficients of J and S^T S in a product of A^T with A or S."""
+    coefficients = {name: sp.Integer(0) for name in ("J", "StS")}
     for (j, s, st), coefficient in sp.Poly(polynomial, _J, _S, _St).terms():
-        # J absorbs J, S and S^T
-        name = "J" if j else {0: "one", 1: "S", -1: "St"}.get(s - st, "other")
-        coefficients[name] += coefficient
+        # J absorbs J, and S and S^T up to their row sums
+        name = "J" if j else {(1, 1): "StS"}[s, st]
+        coefficients[name] += coefficient * (ones ** (s + st) if j else 1)
     return coefficients
 
 
-def _trace(polynomial: sp.Expr) -> sp.Expr:
-    # tr J = 1 and tr 1 = L; the products formed here hold no other power of the shift
-    c = _reduce(polynomial)
-    return c["J"] + L * c["one"]
+def _trace(polynomial: sp.Expr, ones: sp.Expr) -> sp.Expr:
+    # tr J = 1, tr S^T S counts the ones
+    c = _reduce(polynomial, ones)
+    return c["J"] + ones * L * c["StS"]
 
 
-def _total(polynomial: sp.Expr) -> sp.Expr:
-    # the sum of all entries of J, of any permutation matrix, and of the identity is L
-    return L * sum(_reduce(polynomial).values())
+def _total(polynomial: sp.Expr, ones: sp.Expr) -> sp.Expr:
+    c = _reduce(polynomial, ones)
+    return L * (c["J"] + ones**2 * c["StS"])
 
 
-def invariants(pooling: sp.Expr, copying: sp.Expr) -> dict[str, sp.Expr]:
-    """r, q, b_u and b of ``A = pooling * J + copying * S``, expanded."""
+def invariants(pooling: sp.Expr, copying: sp.Expr, ones: sp.Expr = sp.S.One) -> dict[str, sp.Expr]:
+    """r, q, b_u and b of ``A = pooling * J + copying * S``, expanded.
+
+    Args:
+        ones: the number s of ones in every row and column of S.
+    """
     A = pooling * _J + copying * _S
     At = pooling * _J + copying * _St
     values = {
-        "r": _total(At * A),
-        "q": _trace(At * A),
-        "b_u": _total(At * _S),
-        "b": _trace(At * _S),
+        "r": _total(At * A, ones),
+        "q": _trace(At * A, ones),
+        "b_u": _total(At * _S, ones),
+        "b": _trace(At * _S, ones),
     }
     return {name: sp.expand(value) for name, value in values.items()}

@@ -1,6 +1,7 @@
 """Softmax attention: row normalisation, gauge integration and the pushforward of the posterior."""
 
 from functools import cache
+from types import SimpleNamespace
 
 import sympy as sp
 
@@ -26,6 +27,53 @@ from phasetheory.symbolic.symbols import (
 )
 
 
+def softmax_parts(ones: sp.Expr = sp.S.One) -> SimpleNamespace:
+    """The pieces of the softmax actions, as SymPy expressions.
+
+    Args:
+        ones: the number s of tokens that the target copies.
+
+    Returns:
+        ``energy`` of the symmetric logits, ``prior`` without the gauge direction, the ``weight``
+        a(h) of each copied token, ``copying`` a_G(a), the invariants ``row`` in a and ``point`` in
+        h, and the actions ``map`` and ``tree`` in h, in nats.
+    """
+    energy = L**2 * g_1**2 + 2 * L * ones * g_1 * h + ones * L * h**2
+    energy = sp.expand(energy / (2 * sigma_g**2))
+    gauge_minimum = sp.solve(sp.diff(energy, g_1), g_1)[0]
+    prior = sp.factor(energy.subs(g_1, gauge_minimum))
+
+    odds = h + sp.log(ones) - sp.log(L - ones)
+    weight = logistic(odds) / ones
+    rest = logistic(-odds)  # 1 - s a without cancellation
+    copying = (L * ones * a - ones) / (L - ones)
+
+    found = invariants(a_1, a_G / ones, ones)
+    row = {
+        symbol: sp.factor(found[symbol.name].subs(a_1, 1 - a_G).subs(a_G, copying))
+        for symbol in (r, q, b_u, b)
+    }
+    q_of_a = L * (ones * a**2 + (1 - ones * a) ** 2 / (L - ones))
+    if sp.simplify(row[q] - q_of_a) != 0:
+        raise AssertionError("q of the softmax rows is not that of a_1 J + a_G S")
+    row[q] = q_of_a
+    q_of_h = L * (ones * weight**2 + rest**2 / (L - ones))
+    point = {r: row[r], b_u: row[b_u], b: row[b].subs(a, weight), q: q_of_h}
+
+    fit = prior + data_gain().subs(point).subs(lam, LAMBDA)
+    cost = data_log_cost().subs(point).subs(lam, LAMBDA)
+    return SimpleNamespace(
+        energy=energy,
+        prior=prior,
+        weight=weight,
+        copying=copying,
+        row=row,
+        point=point,
+        map=fit,
+        tree=fit + cost,
+    )
+
+
 @cache
 def softmax_derivation() -> Derivation:
     """The derivation of the ``map`` and ``tree`` actions of softmax attention.
@@ -35,37 +83,13 @@ def softmax_derivation() -> Derivation:
     ``density_in_a_G`` the same posterior as a density of a_G. Actions are in nats, up to the
     constant ``P/2 kappa``.
     """
-    logits_energy = sp.expand((L**2 * g_1**2 + 2 * L * g_1 * h + L * h**2) / (2 * sigma_g**2))
-    gauge_minimum = sp.solve(sp.diff(logits_energy, g_1), g_1)[0]
-    prior = sp.factor(logits_energy.subs(g_1, gauge_minimum))
-
-    weight = logistic(h - sp.log(L - 1))
-    rest = logistic(sp.log(L - 1) - h)  # 1 - a without cancellation
-    copying = (L * a - 1) / (L - 1)
+    parts = softmax_parts()
+    prior, weight, copying, row = parts.prior, parts.weight, parts.copying, parts.row
     jacobian = sp.diff(weight, h)
-
-    row = invariants(a_1, a_G)
-    row = {name: e.subs(a_1, 1 - a_G).subs(a_G, copying) for name, e in row.items()}
-    row = {name: sp.factor(e) for name, e in row.items()}
-    q_of_a = L * (a**2 + (1 - a) ** 2 / (L - 1))
-    if sp.simplify(row["q"] - q_of_a) != 0:
-        raise AssertionError("q of the softmax rows is not that of a_1 J + a_G S")
-    row["q"] = q_of_a
-
-    q_of_h = L * (weight**2 + rest**2 / (L - 1))
-    point = {r: row["r"], b_u: row["b_u"], b: L * weight, q: q_of_h}
-
-    def at_point(action: sp.Expr) -> sp.Expr:
-        return prior + action.subs(point).subs(lam, LAMBDA)
 
     logit_of_a_G = sp.log(1 + L * a_G / (1 - a_G))
     tree_of_a_G = (prior.subs(h, logit_of_a_G)) + (data_log_cost() + data_gain()).subs(
-        {
-            name: e.subs(a, (1 + (L - 1) * a_G) / L)
-            for name, e in zip(
-                (r, q, b_u, b), (row["r"], row["q"], row["b_u"], row["b"]), strict=True
-            )
-        }
+        {symbol: e.subs(a, (1 + (L - 1) * a_G) / L) for symbol, e in row.items()}
     ).subs(lam, LAMBDA)
     a_of_a_G = (1 + (L - 1) * a_G) / L
     log_jacobian = sp.log(a_of_a_G) + sp.log(1 - a_of_a_G) + sp.log(L / (L - 1))
@@ -76,7 +100,7 @@ def softmax_derivation() -> Derivation:
             "Symmetric logits",
             r"Logits symmetric under relabelling of positions are $G = g_1\mathbf{1}\mathbf{1}^"
             r"{\top} + hS$. Their prior energy $\|G\|_F^2/2\sigma_g^2$ is",
-            sp.Eq(sp.Symbol("E"), logits_energy, evaluate=False),
+            sp.Eq(sp.Symbol("E"), parts.energy, evaluate=False),
             r"$\|\mathbf{1}\mathbf{1}^{\top}\|_F^2 = L^2$, "
             r"$\operatorname{tr}(\mathbf{1}\mathbf{1}^{\top}S) = L$, $\|S\|_F^2 = L$.",
         ),
@@ -107,16 +131,14 @@ def softmax_derivation() -> Derivation:
             "ansatz",
             "Invariants of the rows",
             r"At this attention matrix the invariants are",
-            sp.Tuple(
-                *(sp.Eq(symbol, row[str(symbol)], evaluate=False) for symbol in (r, q, b_u, b))
-            ),
+            sp.Tuple(*(sp.Eq(symbol, row[symbol], evaluate=False) for symbol in (r, q, b_u, b))),
             r"The invariants of $a_1J + a_GS$ with the order parameters inserted.",
         ),
         Step(
             "map",
             "Action at the level map",
             r"The energy whose minimum an optimiser with weight decay on $(G, W)$ finds,",
-            sp.Eq(sp.Symbol("S_map"), at_point(data_gain()), evaluate=False),
+            sp.Eq(sp.Symbol("S_map"), parts.map, evaluate=False),
             r"Maximising over $W$ instead of integrating gives the same fit without the "
             r"logarithms.",
         ),
@@ -125,7 +147,7 @@ def softmax_derivation() -> Derivation:
             "Action at the level tree",
             r"The effective action of the copy logit: the posterior density of $h$ is "
             r"proportional to $e^{-S_{\mathrm{tree}}(h)}$ with",
-            sp.Eq(sp.Symbol("S_tree"), at_point(data_log_cost() + data_gain()), evaluate=False),
+            sp.Eq(sp.Symbol("S_tree"), parts.tree, evaluate=False),
             r"Prior energy plus the marginal over $W$.",
         ),
         Step(

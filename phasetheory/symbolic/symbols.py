@@ -9,6 +9,10 @@ kappa = sp.Symbol("kappa", positive=True)
 sigma_g = sp.Symbol("sigma_g", positive=True)
 sigma_w = sp.Symbol("sigma_w", positive=True)
 lam = sp.Symbol("lambda", positive=True)
+#: copied tokens per row, head dimension, largest rank of the attention
+s = sp.Symbol("s", integer=True, positive=True)
+N = sp.Symbol("N", integer=True, positive=True)
+M = sp.Symbol("M", integer=True, positive=True)
 
 r, q = sp.symbols("r q", nonnegative=True)
 b_u, b = sp.symbols("b_u b", real=True)

@@ -20,6 +20,43 @@ from phasetheory.symbolic.symbols import (
 )
 
 x = sp.Symbol("x", positive=True)
+#: what copying adds to the strength of a mode, lambda (q - 1)/(1 + lambda)
+z = sp.Symbol("z", positive=True)
+
+
+def softmax_point(ones: sp.Expr = sp.S.One) -> tuple[sp.Expr, sp.Expr]:
+    """The best copy logit at large L and V, and the P, a function of h, at which it pays.
+
+    Args:
+        ones: the number s of tokens that the target copies.
+    """
+    cost = ones * L * h**2 / (2 * sigma_g**2) + V * L**2 * sp.exp(-2 * h) / (2 * sigma_w**2)
+    stationary = sp.solve(sp.diff(cost, h), sp.exp(-2 * h))[0]
+    lowest = sp.factor(cost.subs(sp.exp(-2 * h), stationary))
+    logit = sp.LambertW(2 * h / stationary) / 2
+    # the uniform state explains the constant mode already, 1/V of the target
+    gain = ones / (2 * kappa) * (1 - 1 / V)
+    return logit, sp.factor(lowest / gain)
+
+
+def coexistence(cost: sp.Expr, logs: sp.Expr = sp.S.Zero) -> tuple[sp.Expr, sp.Expr]:
+    """Where copying with softmax becomes as good as pooling, at large L, in terms of ``z``.
+
+    At logit h copying adds ``z = lambda (q - 1)/(1 + lambda)``, proportional to ``e^{2h}``, to the
+    strength of a mode. It gains ``D z/(1 + z)`` and costs ``cost + logs log(1 + z)``.
+
+    Args:
+        cost: cost of the logits, in h.
+        logs: coefficient of the logarithm; 0 at the level map.
+
+    Returns:
+        ``h`` as a function of ``z``, and ``D`` in ``h`` and ``z``, from equal actions and a
+        stationary h.
+    """
+    gain = (cost + logs * sp.log(1 + z)) * (1 + z) / z
+    # dz/dh = 2 z
+    slope = sp.diff(cost, h) + 2 * z * logs / (1 + z) - 2 * gain * z / (1 + z) ** 2
+    return sp.solve(sp.numer(sp.together(slope)), h)[-1], gain
 
 
 @cache
@@ -47,14 +84,7 @@ def thresholds_derivation() -> Derivation:
     prior = _positive_root(sp.diff(map_action, alpha, 2).subs(origin))
     copying = _positive_root(sp.diff(map_action, c_G, 2).subs(origin))
 
-    ratio = 2 * V * L * sigma_g**2 / sigma_w**2
-    logit = sp.LambertW(ratio) / 2
-    cost_h = L * h**2 / (2 * sigma_g**2) + V * L**2 * sp.exp(-2 * h) / (2 * sigma_w**2)
-    stationary = sp.solve(sp.diff(cost_h, h), sp.exp(-2 * h))[0]
-    lowest_h = sp.factor(cost_h.subs(sp.exp(-2 * h), stationary))
-    # the uniform state explains the constant mode already, 1/V of the target
-    gain = sp.Rational(1, 2) / kappa * (1 - 1 / V)
-    threshold = sp.factor(lowest_h / gain)
+    logit, threshold = softmax_point()
     steps = (
         Step(
             "onset_pooling",

@@ -15,15 +15,17 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 
 from phasetheory.symbolic.functions import logistic
+from phasetheory.symbolic.linear import linear_parts
 from phasetheory.symbolic.ring import invariants
 from phasetheory.symbolic.steps import Derivation
-from phasetheory.symbolic.symbols import LAMBDA, L, a, a_G, alpha, b, b_u, c_1, c_G, h, lam, q, r
+from phasetheory.symbolic.symbols import LAMBDA, L, a, a_G, alpha, b, b_u, c_1, c_G, h, lam, q, r, s
 
 #: widest line of a display, in the units of `estimated_width`
 LINE_WIDTH = 60
 
 _WEIGHT: Any = logistic(h - sp.log(L - 1))
 _REST: Any = logistic(sp.log(L - 1) - h)  # 1 - _WEIGHT
+_ODDS: Any = h + sp.log(s) - sp.log(L - s)
 _LINEAR = invariants(c_1, c_G)
 #: (letter, its value, the factor it is found with): value * factor is written letter * factor.
 #: Later entries may use the letters of earlier ones.
@@ -31,8 +33,12 @@ _LETTERS: tuple[tuple[sp.Symbol, sp.Expr, sp.Expr], ...] = (
     (a, _WEIGHT, sp.S.One),
     (a, (1 + (L - 1) * a_G) / L, L),
     (q, L * (a**2 + (1 - a) ** 2 / (L - 1)), 1 / L),
-    *((s, sp.factor(_LINEAR[s.name]), sp.S.One) for s in (b, b_u, q, r)),
-    *((s, sp.factor(_LINEAR[s.name].subs(c_1, alpha - c_G)), sp.S.One) for s in (b, q)),
+    *((x, sp.factor(_LINEAR[x.name]), sp.S.One) for x in (b, b_u, q, r)),
+    *((x, sp.factor(_LINEAR[x.name].subs(c_1, alpha - c_G)), sp.S.One) for x in (b, q)),
+    # the same for s copied tokens
+    (a, logistic(_ODDS) / s, s),
+    (q, L * (s * a**2 + (1 - s * a) ** 2 / (L - s)), 1 / L),
+    *((x, value, sp.S.One) for x, value in linear_parts(s)[0].items() if x in (b, q)),
     (lam, LAMBDA, L),
 )
 
@@ -169,7 +175,7 @@ def abbreviate(expression: sp.Basic) -> tuple[sp.Basic, dict[sp.Symbol, sp.Expr]
 
     The two are equal: inserting the values, in their order, gives the expression back.
     """
-    short = expression.subs(_REST, 1 - _WEIGHT)
+    short = expression.subs({_REST: 1 - _WEIGHT, logistic(-_ODDS): 1 - logistic(_ODDS)})
     values: dict[sp.Symbol, sp.Expr] = {}
     for letter, value, factor in _LETTERS:
         pattern = value * factor

@@ -190,7 +190,17 @@ def test_out_keeps_a_folder_that_was_there(own, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "attention", ["linear", "linear-meanfield", "softmax", "thresholds", "tokens"]
+    "attention",
+    [
+        "linear",
+        "linear-meanfield",
+        "softmax",
+        "softmax-meanfield",
+        "sparse",
+        "heads",
+        "tokens",
+        "thresholds",
+    ],
 )
 def test_latex_and_markdown(attention, tmp_path, capsys):
     assert run(["latex", attention]) == 0

@@ -138,6 +138,11 @@ def test_large_sizes(attention, level, V):
         ({"var_g": -1.0}, "var_g must be a positive number"),
         ({"var_w": float("nan")}, "var_w must be a positive number"),
         ({"var_w": float("inf")}, "var_w must be a positive number"),
+        ({"ones": 0}, "ones must be at least 1"),
+        ({"L": 8, "ones": 8}, "ones must be below L = 8, not 8: .* uniform pooling"),
+        ({"ones": 1.5}, "ones must be a whole number"),
+        ({"head_dimension": 0}, "head dimension must be at least 1"),
+        ({"head_dimension": 2.5}, "head dimension must be a whole number"),
     ],
 )
 def test_bad_settings(setting, says):
@@ -150,5 +155,13 @@ def test_bad_level_attention_and_range():
         landscape("cubic", Setting())
     with pytest.raises(InputError, match="level of linear attention is tree or map"):
         landscape("linear", Setting(), "loop")
+    with pytest.raises(InputError, match="exists at the level map, not at tree"):
+        landscape("linear", Setting(head_dimension=4), "tree")
+    with pytest.raises(InputError, match="at least L - 1 = 63, not 62"):
+        landscape("softmax", Setting(head_dimension=62), "map")
+    with pytest.raises(InputError, match="for one copied token"):
+        landscape("linear", Setting(head_dimension=4, ones=2), "map")
+    with pytest.raises(InputError, match="levels tree and map"):
+        landscape("linear", Setting(ones=2), "meanfield")
     with pytest.raises(InputError, match="starts above 0"):
         landscape("linear", Setting(), "tree", (-1.0, 10.0))

@@ -47,6 +47,28 @@ def test_losses_are_derivatives_of_the_free_energy(attention, level):
     assert 1 + 2 * by_P == pytest.approx(loss, rel=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("attention", "level", "values"),
+    [
+        ("linear", "tree", {"ones": 3}),
+        ("softmax", "tree", {"ones": 3}),
+        ("softmax", "map", {"ones": 3}),
+        ("linear", "map", {"head_dimension": 5}),
+        ("softmax", "map", {"head_dimension": 20}),
+    ],
+)
+def test_losses_of_sparse_targets_and_finite_heads(attention, level, values):
+    """The derivative of the free energy is the loss on fresh data; without data it is the target's
+    own square, s (V + s - 1)/V."""
+    found = report(attention, level, (1e-6, 5000.0), L=16, V=4, **values)
+    test = "test_loss" if level == "tree" else "test_loss_mean"
+    for P in (40.0, 300.0, 1500.0):
+        assert seen(found, P, "train_loss") == pytest.approx(seen(found, P, test), rel=1e-9)
+    s = values.get("ones", 1)
+    if level == "map":
+        assert seen(found, 1e-6, test) == pytest.approx(s * (4 + s - 1) / 4, rel=1e-5)
+
+
 def test_meanfield_reference_numbers():
     """The theory note's meanfield column (to 0.01), and the samples it was said to agree with."""
     found = report("linear", "meanfield", (20.0, 2000.0), L=16, V=4)

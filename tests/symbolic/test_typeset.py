@@ -15,9 +15,11 @@ from sympy.core.function import AppliedUndef
 from phasetheory.symbolic import (
     Derivation,
     Step,
+    heads_derivation,
     linear_derivation,
     linear_meanfield_derivation,
     softmax_derivation,
+    sparse_derivation,
     thresholds_derivation,
     tokens_derivation,
 )
@@ -39,6 +41,8 @@ DERIVATIONS = {
         linear_derivation(),
         linear_meanfield_derivation(),
         softmax_derivation(),
+        sparse_derivation(),
+        heads_derivation(),
         thresholds_derivation(),
         tokens_derivation(),
     )
@@ -116,7 +120,9 @@ def test_abbreviations_stand_for_the_same_value(expression):
         short = short.subs(letter, value)
     rng = random.Random(1)
     point = {s: rng.uniform(0.2, 0.8) for s in sorted(expression.free_symbols, key=str)}
-    point |= {s: rng.randint(3, 9) for s in expression.free_symbols if s.is_integer}
+    # fewer copied tokens than positions
+    integers = [s for s in expression.free_symbols if s.is_integer]
+    point |= {s: 2 if s.name == "s" else rng.randint(3, 9) for s in integers}
     difference = (short - expression).subs(point).evalf()
     assert abs(difference) < 1e-10 * max(1, abs(expression.subs(point).evalf()))
 
