@@ -90,8 +90,7 @@ def _functions(parameters: tuple[sp.Symbol, ...], uniform: bool):
         def evaluate(x, P, theta):
             fields, rows = jnp.exp(x), RowAverage(*theta[-3:])
             value, slope = jax.value_and_grad(lambda f: log_z(f[0], f[1], rows))(fields)
-            L = theta[0]
-            b, q = L * slope[0], -L * slope[1]
+            b, q = theta[0] * slope[0], -theta[0] * slope[1]
             return function(jnp.stack([b, q, fields[0], fields[1], value]), P, theta)
 
         return evaluate

@@ -6,8 +6,7 @@
 any sampling: of the copied logit; of ``l``, the logarithm of the sum of ``e^g`` over the other
 ``n = L - 1`` tokens; and, for the density of ``l``, of the Laplace variable ``s`` that fixes that
 sum, in which the tokens are independent. All quadratures are trapezoids of analytic functions that
-vanish at both ends, which converge exponentially; the remaining dependence on ``q_hat`` is a
-Chebyshev series.
+vanish at both ends, which converge exponentially; the dependence on the fields is a spline.
 """
 
 import math
@@ -18,12 +17,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import chebyshev
+from scipy.interpolate import BSpline, PPoly, make_interp_spline
 from scipy.special import log_expit, ndtri
 
 import phasetheory._jax  # noqa: F401  (64 bits)
 
-#: nodes in the logit of a and terms of the Chebyshev series: constant, so that settings share code
-NODES, TERMS = 256, 48
+#: nodes in the logit of a, and terms of the Chebyshev series in log(1 + q_hat)
+NODES, TERMS = 512, 48
+#: degree of the spline, for as many continuous derivatives as an action and its Landau expansion
+#: take, and its points in b_hat and q_hat; constant, so that settings share code
+DEGREE, POINTS = 7, (1536, 400)
+#: the spline's variables are log(field + OFFSET): small fields need few points
+OFFSET = np.array([3.0, 0.05])
 #: integrands are cut where they are below exp(-CUT) of their largest value
 CUT = 45.0
 
@@ -31,27 +36,38 @@ CUT = 45.0
 class RowAverage(NamedTuple):
     """What `log_z` needs of one (L, sigma_g).
 
-    ``a`` (NODES,): weights on the copied token; ``series`` (NODES, TERMS): Chebyshev coefficients
-    of the logarithm of the density at these weights, times the distance of the nodes, in
-    ``log(1 + q_hat)``; ``reach``: the largest value of that variable.
+    ``coefficients``: of the spline, shape POINTS; ``origin`` (2,): its first points in the
+    variables ``log(field + OFFSET)``; ``step`` (2,): their distances.
     """
 
-    a: np.ndarray
-    series: np.ndarray
-    reach: np.float64
+    coefficients: np.ndarray
+    origin: np.ndarray
+    step: np.ndarray
 
 
 def log_z(b_hat, q_hat, rows: RowAverage):
-    """``log E exp(b_hat a - q_hat n)`` for fields within the reach of the average.
+    """``log E exp(b_hat a - q_hat n)`` for fields within the range of the average.
 
-    A pure JAX function with derivatives of all orders: those in ``b_hat`` and ``-q_hat`` are the
-    cumulants of ``a`` and ``n`` in the row.
+    A pure JAX function with DEGREE - 1 continuous derivatives: those in ``b_hat`` and ``-q_hat``
+    are the cumulants of ``a`` and ``n`` in the row.
     """
-    x = 2 * jnp.log1p(q_hat) / rows.reach - 1
-    terms = jnp.cos(jnp.arange(TERMS) * jnp.arccos(x))
-    log_weight = rows.series @ terms + b_hat * rows.a - q_hat * rows.a**2
-    top = jax.lax.stop_gradient(jnp.max(log_weight))
-    return top + jnp.log(jnp.sum(jnp.exp(log_weight - top)))
+    place = (jnp.log(jnp.stack([b_hat, q_hat]) + OFFSET) - rows.origin) / rows.step
+    cell = jnp.floor(jax.lax.stop_gradient(place)).astype(int)
+    cell = jnp.clip(cell, DEGREE, np.array(POINTS) - DEGREE - 2)
+    i, j = (c - DEGREE // 2 + jnp.arange(DEGREE + 1) for c in cell)
+    basis = jnp.asarray(_basis())
+    local = basis @ rows.coefficients[i[:, None], j] @ basis.T
+    in_b = jnp.polyval(local.T, place[1] - cell[1])
+    return jnp.polyval(in_b, place[0] - cell[0])
+
+
+@lru_cache(maxsize=1)
+def _basis() -> np.ndarray:
+    """Polynomial coefficients, highest power first, of the DEGREE + 1 B-splines on one cell."""
+    spline = BSpline.basis_element(np.arange(DEGREE + 2.0))
+    pieces = PPoly.from_spline(spline)
+    inside = np.searchsorted(pieces.x, np.arange(DEGREE + 1) + 0.5) - 1
+    return pieces.c[:, inside[::-1]]
 
 
 @lru_cache(maxsize=32)
@@ -62,20 +78,49 @@ def row_average(
 
     Args:
         L: sequence length, at least 2.
-        b_hat, q_hat: the largest fields at which the average will be asked for.
-        refinement: factor on the number of nodes of all inner quadratures, to see their error.
+        b_hat, q_hat: the largest fields; the smallest are 0.
+        refinement: factor on the number of nodes of all quadratures, to see their error.
+    """
+    points = np.array(POINTS)
+    # near its ends an interpolating spline has other knots
+    margin = np.array([[DEGREE + 1, DEGREE + 1], [0, DEGREE + 1]])
+    high = np.log(np.array([b_hat, q_hat]) + OFFSET)
+    step = (high - np.log(OFFSET)) / (points - 1 - margin.sum(axis=1))
+    origin = np.log(OFFSET) - margin[:, 0] * step
+    variables = [o + d * np.arange(m) for o, d, m in zip(origin, step, POINTS, strict=True)]
+    b, q = (np.exp(x) - offset for x, offset in zip(variables, OFFSET, strict=True))
+    a, exponent = _density(L, sigma_g, q, b[-1], refinement)
+    values = _sum_over_nodes(b, q, a, exponent)
+    for axis, x in enumerate(variables):
+        spline = make_interp_spline(x, values, k=DEGREE, axis=axis)
+        values = np.moveaxis(spline.c, 0, axis)  # it holds the axis of x in front
+    return RowAverage(values, origin, step)
+
+
+@jax.jit
+def _sum_over_nodes(b_hat, q_hat, a, exponent):
+    def at(b):
+        return jax.nn.logsumexp(exponent + b * a - q_hat[:, None] * a**2, axis=1)
+
+    return jax.lax.map(at, b_hat)
+
+
+def _density(L: int, sigma_g: float, q_hat: np.ndarray, b_hat: float, refinement: float):
+    """Weights ``a`` on the copied token (K,) and the logarithms (M, K) of their probabilities.
+
+    Weighted by ``exp(-q_hat (n - a^2))``, for the M values of q_hat and fields on a up to b_hat.
     """
     n = L - 1
-    reach = 1.01 * math.log1p(q_hat)
+    reach = 1.01 * math.log1p(q_hat[-1])
     x = np.cos(np.pi * (np.arange(TERMS) + 0.5) / TERMS)
     q_nodes = np.expm1(reach * (x + 1) / 2)
 
     # log of E[delta(l - log sum) exp(-q n')] of the other tokens, n' the sum of their squared
     # weights among themselves, for q at the nodes: a mixture of K atoms in l
     atoms, log_mass = _others(n, sigma_g, q_nodes, refinement)
-    u = _logits(atoms, sigma_g, b_hat)
+    u = _logits(atoms, sigma_g, b_hat, round(NODES * refinement))
     log_a, log_rest = log_expit(u), log_expit(-u)
-    log_density = np.empty((TERMS, NODES))
+    log_density = np.empty((TERMS, len(u)))
     for m in range(TERMS):
         h = u[:, None] + atoms[m]
         log_normal = -0.5 * (h / sigma_g) ** 2 - math.log(sigma_g * math.sqrt(2 * math.pi))
@@ -83,12 +128,10 @@ def row_average(
     of_q = _interpolate(x, log_density)
 
     # beside the copied token the others have (1 - a) of the weight, so that n = a^2 + (1-a)^2 n'
-    rest = np.exp(2 * log_rest)
-    q_others = q_nodes[:, None] * rest
+    q_others = q_hat[:, None] * np.exp(2 * log_rest)
     at = 2 * np.log1p(q_others) / reach - 1
-    table = np.stack([chebyshev.chebval(at[:, k], of_q[:, k]) for k in range(NODES)], axis=1)
-    table += math.log(u[1] - u[0]) - q_others / n
-    return RowAverage(np.exp(log_a), _interpolate(x, table).T.copy(), np.float64(reach))
+    exponent = np.stack([chebyshev.chebval(x, c) for x, c in zip(at.T, of_q.T, strict=True)], axis=1)
+    return np.exp(log_a), exponent + math.log(u[1] - u[0]) - q_others / n
 
 
 def _interpolate(x: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -96,13 +139,13 @@ def _interpolate(x: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.linalg.solve(chebyshev.chebvander(x, len(x) - 1), values)
 
 
-def _logits(atoms: np.ndarray, sigma_g: float, b_hat: float) -> np.ndarray:
+def _logits(atoms: np.ndarray, sigma_g: float, b_hat: float, count: int) -> np.ndarray:
     """Evenly spaced logits of a, wide enough for all fields up to b_hat."""
     spread = math.sqrt(2 * CUT) * sigma_g
     low, high = -np.max(atoms) - spread, -np.min(atoms) + spread
     # where exp(b_hat a) pulls the logit: up, until b_hat (1 - a) no longer pays for the next step
     pulled = math.log1p(b_hat * sigma_g**2) + min(spread, CUT)
-    return np.linspace(low, max(high, pulled), NODES)
+    return np.linspace(low, max(high, pulled), count)
 
 
 def _others(n: int, sigma_g: float, q: np.ndarray, refinement: float):
