@@ -169,12 +169,19 @@ def _kernel(attention: str, level: str, quantity: str) -> Callable:
     return jit_small(jax.vmap(partial(solve, level)))
 
 
-def _root(f: Callable, low, high, *args, steps: int = 60):
-    """The sign change of an increasing or decreasing f(z, *args) between low and high."""
-    solver = jaxopt.Bisection(f, low, high, maxiter=steps, tol=0.0, check_bracket=False)
-    # derivatives come from Newton steps; jaxopt's would not allow forward mode
-    solver.implicit_diff = False  # pyright: ignore[reportAttributeAccessIssue]
-    return solver.run(None, *args).params
+def _root(f: Callable, sign: float, low, high, *args, steps: int = 52):
+    """Where f(z, *args) changes sign between low and high; sign is 1 where it increases, else -1.
+
+    Fixed numbers of jaxopt's steps from a known sign: its `run` would compile f three times.
+    """
+    start = jaxopt.Bisection(lambda z: sign * (2 * z - low - high), low, high, check_bracket=False)
+    solver = jaxopt.Bisection(f, low, high, check_bracket=False)
+
+    def step(_, state):
+        return solver.update(None, state, *args).state
+
+    state = jax.lax.fori_loop(0, steps, step, start.init_state()._replace(aux=None))
+    return (state.low + state.high) / 2
 
 
 # Linear attention
@@ -214,7 +221,7 @@ def _onset_root(level: str, theta):
         inside = (a > 0) & (g > 0)
         return jnp.where(inside, 1 - c**2 / jnp.where(inside, a * g, 1.0), -1.0)
 
-    log_x = _root(determinant, -80.0, 160.0, steps=64)
+    log_x = _root(determinant, -1.0, -80.0, 160.0, steps=64)
     slope = jax.grad(determinant)(log_x)
     u = jnp.exp(log_x)
     return log_x, slope, (aa(u, *theta), gg(u, *theta), ag(u, *theta))
@@ -251,7 +258,8 @@ def _linear_copying(level: str, theta):
     share = jnp.log(_soft_mode(entries)[1])
     log_onset = log_x + jnp.log(kappa / sigma_w**2)
     first = jnp.log(1e-3 * _pooling_scale(theta)) + share
-    last = jnp.log(3.0) + jnp.log(V * sigma_g**2 / (sigma_w**2 * L**3)) / 4
+    # c_G at P -> oo, at large L and V; where the branch does not reach it, it is cut off
+    last = jnp.log(V * sigma_g**2 / (sigma_w**2 * L**3)) / 4
     nodes = jnp.linspace(first, last, NODES)
 
     def residual(z):
@@ -289,9 +297,12 @@ def _linear_copying(level: str, theta):
     start = jnp.stack([first - share, log_onset])
     _, (ys, tangents, off) = jax.lax.scan(advance, (start, jnp.array([1.0, 0.0]), first), nodes)
     slopes = tangents[:, 1]
-    # d log c_G / d log P is 1/slope
+    followed = jnp.cumprod(off < 1e-9) > 0
+    # d log c_G / d log P is 1/slope; next to the onset the slope may be round-off
     rate = jnp.where(slopes > 0, jnp.exp(nodes - last) / slopes, jnp.inf)
-    inner = (rate[1:-1] > rate[:-2]) & (rate[1:-1] >= rate[2:]) & jnp.isfinite(rate[1:-1])
+    rate = jnp.where(followed, rate, 0.0)
+    inner = (rate[1:-1] > rate[:-2]) & (rate[1:-1] >= rate[2:]) & followed[2:]
+    inner &= jnp.isfinite(rate[1:-1])
     before = jax.lax.cummin(rate)[1:-1]
     after = jax.lax.cummin(rate, reverse=True)[1:-1]
     inner &= rate[1:-1] > PROMINENCE * jnp.maximum(before, after)
@@ -303,12 +314,12 @@ def _linear_copying(level: str, theta):
         return 1 - second / rate[1]
 
     ends = nodes[jnp.stack([k - 1, k + 1])]
-    s = _root(bend, *ends, steps=50)
+    s = _root(bend, -1.0, *ends)
     y, rate, _, _ = state(ys[k] + tangents[k] * (s - nodes[k]), s)
     P = jnp.exp(y[1])
     error = _peak_error(jax.vmap(bend)(ends), ends, rate[1])
-    # next to the onset log P is even in c_G, and its slope there may be round-off
-    ok = jnp.any(inner) & (jnp.max(off) < 1e-6) & jnp.all(slopes > -1e-6) & jnp.isfinite(P)
+    # P must not turn back on the way
+    ok = jnp.any(inner) & jnp.all((slopes > -1e-6) | ~followed) & jnp.isfinite(P)
     place = jnp.stack([jnp.exp(y[0]), jnp.exp(s)])
     return jnp.where(ok, 3, 0), P, P * error, place, place, jnp.full(2, jnp.nan)
 
@@ -345,7 +356,7 @@ def _softmax_curve(level: str) -> tuple[Callable, Callable, Callable]:
         first = lambda h: jax.jvp(flat, (h,), (1.0,))  # noqa: E731
         (k, k_h), (_, k_hh) = jax.jvp(first, (h,), (1.0,))
         n = jnp.arange(4)
-        u = _root(lambda u, k: jnp.dot(k, jnp.exp(n * u)), -100.0, 200.0, k, steps=32)
+        u = _root(lambda u, k: jnp.dot(k, jnp.exp(n * u)), -1.0, -100.0, 200.0, k, steps=32)
         for _ in range(3):
             terms = k * jnp.exp(n * u)
             u = u - jnp.sum(terms) / jnp.sum(n * terms)
@@ -372,7 +383,7 @@ def _softmax_copying(level: str, theta):
     # next to the least slope, which is therefore sought between the points of the grid
     dips = (slopes[1:-1] < slopes[:-2]) & (slopes[1:-1] <= slopes[2:])
     k = 1 + jnp.argmin(jnp.where(dips, slopes[1:-1], jnp.inf))
-    dip = _root(lambda h: at(h)[2], grid[k - 1], grid[k + 1], steps=50)
+    dip = _root(lambda h: at(h)[2], 1.0, grid[k - 1], grid[k + 1])
     place = jnp.arange(LOGITS)
     left = jnp.max(jnp.where((place < k) & (slopes > 0), place, 0))
     right = jnp.min(jnp.where((place > k) & (slopes > 0), place, LOGITS - 1))
@@ -396,7 +407,7 @@ def _softmax_copying(level: str, theta):
 def _coexistence(curve, coefficients, action, theta, brackets, top):
     """Equal action of the two minima between the spinodals, which lie in the brackets (2, 2)."""
     slope = lambda h: curve(h, theta)[1]  # noqa: E731
-    ends = jax.vmap(lambda pair: _root(slope, pair[0], pair[1]))(brackets)
+    ends = jax.vmap(lambda pair, sign: _root(slope, sign, *pair))(brackets, jnp.array([-1.0, 1.0]))
     highest, lowest = jax.vmap(lambda h: curve(h, theta)[0])(ends)
     sides = jnp.stack([jnp.stack([0.0 * top, ends[0]]), jnp.stack([ends[1], top])])
     n = jnp.arange(4)
@@ -405,13 +416,13 @@ def _coexistence(curve, coefficients, action, theta, brackets, top):
         # the cubic has the sign of dS/dh
         powers = jnp.exp(n * u)
         push = lambda h: jnp.dot(coefficients(h, theta), powers)  # noqa: E731
-        return jax.vmap(lambda pair: _root(push, pair[0], pair[1]))(sides)
+        return jax.vmap(lambda pair: _root(push, 1.0, *pair))(sides)
 
     def gap(u):
         low, high = minima(u)
         return action(low, u) - action(high, u)
 
-    u = _root(gap, lowest, highest, steps=56)
+    u = _root(gap, 1.0, lowest, highest)
     low, high = minima(u)
     rates = [jax.jvp(lambda u, h=h: action(h, u), (u,), (1.0,))[1] for h in (low, high)]
     error = 8 * EPS * (1 + jnp.abs(action(low, u))) / jnp.abs(rates[1] - rates[0])
@@ -437,7 +448,7 @@ def _steepest(at, weights, grid, slopes):
         return other - a - second / slope
 
     ends = grid[jnp.stack([k - 1, k + 1])]
-    h = _root(bend, *ends, steps=50)
+    h = _root(bend, -1.0, *ends)
     u, slope, _ = at(h)
     error = _peak_error(jax.vmap(bend)(ends), ends, slope)
     return {"u": u, "error": error, "low": h, "high": h, "spinodals": jnp.full(2, jnp.nan)}
