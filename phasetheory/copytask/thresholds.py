@@ -44,9 +44,12 @@ BATCHED_LEVELS = ("tree", "map")
 EPS = float(np.finfo(float).eps)
 #: points of the curve P(h), and of the branch of linear attention
 LOGITS, NODES = 256, 320
+#: bisection steps for a place of zero slope, where values hardly depend on the place
+ROUGH = 30
 #: settings per compiled call, for few and for many settings
 BATCHES = (32, 512)
 _PARAMETERS = (sym.L, sym.V, sym.kappa, sym.sigma_g, sym.sigma_w)
+_NOTHING = (0, math.nan, math.nan, *(np.full(2, np.nan) for _ in range(3)))
 _CODES = ("not_found", "first", "second", "crossover")
 
 
@@ -120,7 +123,9 @@ def thresholds(
         return _collect(attention, level, quantity, points)
     points = _in_batches(_kernel(attention, level, quantity), settings, report)
     for i, point in enumerate(points):
-        if not point[0]:
+        if point[0] < 0:
+            points[i] = (*_NOTHING, "c_G changes fastest at the onset: no crossover apart from it")
+        elif not point[0]:
             points[i] = _by_finder(attention, settings[i], level, quantity)
     return _collect(attention, level, quantity, points)
 
@@ -319,9 +324,11 @@ def _linear_copying(level: str, theta):
     P = jnp.exp(y[1])
     error = _peak_error(jax.vmap(bend)(ends), ends, rate[1])
     # P must not turn back on the way
-    ok = jnp.any(inner) & jnp.all((slopes > -1e-6) | ~followed) & jnp.isfinite(P)
+    ok = jnp.all((slopes > -1e-6) | ~followed) & jnp.isfinite(P)
+    merged = ok & ~jnp.any(inner) & (jnp.sum(followed) > 0.9 * NODES)
+    code = jnp.where(merged, -1, jnp.where(ok & jnp.any(inner), 3, 0))
     place = jnp.stack([jnp.exp(y[0]), jnp.exp(s)])
-    return jnp.where(ok, 3, 0), P, P * error, place, place, jnp.full(2, jnp.nan)
+    return code, P, P * error, place, place, jnp.full(2, jnp.nan)
 
 
 def _peak_error(bends, ends, slope):
@@ -356,7 +363,7 @@ def _softmax_curve(level: str) -> tuple[Callable, Callable, Callable]:
         first = lambda h: jax.jvp(flat, (h,), (1.0,))  # noqa: E731
         (k, k_h), (_, k_hh) = jax.jvp(first, (h,), (1.0,))
         n = jnp.arange(4)
-        u = _root(lambda u, k: jnp.dot(k, jnp.exp(n * u)), -1.0, -100.0, 200.0, k, steps=32)
+        u = _root(lambda u, k: jnp.dot(k, jnp.exp(n * u)), -1.0, -100.0, 200.0, k, steps=20)
         for _ in range(3):
             terms = k * jnp.exp(n * u)
             u = u - jnp.sum(terms) / jnp.sum(n * terms)
@@ -383,7 +390,7 @@ def _softmax_copying(level: str, theta):
     # next to the least slope, which is therefore sought between the points of the grid
     dips = (slopes[1:-1] < slopes[:-2]) & (slopes[1:-1] <= slopes[2:])
     k = 1 + jnp.argmin(jnp.where(dips, slopes[1:-1], jnp.inf))
-    dip = _root(lambda h: at(h)[2], 1.0, grid[k - 1], grid[k + 1])
+    dip = _root(lambda h: at(h)[2], 1.0, grid[k - 1], grid[k + 1], steps=ROUGH)
     place = jnp.arange(LOGITS)
     left = jnp.max(jnp.where((place < k) & (slopes > 0), place, 0))
     right = jnp.min(jnp.where((place > k) & (slopes > 0), place, LOGITS - 1))
@@ -407,23 +414,25 @@ def _softmax_copying(level: str, theta):
 def _coexistence(curve, coefficients, action, theta, brackets, top):
     """Equal action of the two minima between the spinodals, which lie in the brackets (2, 2)."""
     slope = lambda h: curve(h, theta)[1]  # noqa: E731
-    ends = jax.vmap(lambda pair, sign: _root(slope, sign, *pair))(brackets, jnp.array([-1.0, 1.0]))
+    ends = jax.vmap(lambda pair, sign: _root(slope, sign, *pair, steps=ROUGH))(
+        brackets, jnp.array([-1.0, 1.0])
+    )
     highest, lowest = jax.vmap(lambda h: curve(h, theta)[0])(ends)
     sides = jnp.stack([jnp.stack([0.0 * top, ends[0]]), jnp.stack([ends[1], top])])
     n = jnp.arange(4)
 
-    def minima(u):
+    def minima(u, steps):
         # the cubic has the sign of dS/dh
         powers = jnp.exp(n * u)
         push = lambda h: jnp.dot(coefficients(h, theta), powers)  # noqa: E731
-        return jax.vmap(lambda pair: _root(push, 1.0, *pair))(sides)
+        return jax.vmap(lambda pair: _root(push, 1.0, *pair, steps=steps))(sides)
 
     def gap(u):
-        low, high = minima(u)
+        low, high = minima(u, ROUGH)
         return action(low, u) - action(high, u)
 
     u = _root(gap, 1.0, lowest, highest)
-    low, high = minima(u)
+    low, high = minima(u, 52)
     rates = [jax.jvp(lambda u, h=h: action(h, u), (u,), (1.0,))[1] for h in (low, high)]
     error = 8 * EPS * (1 + jnp.abs(action(low, u))) / jnp.abs(rates[1] - rates[0])
     return {
@@ -459,12 +468,10 @@ def _steepest(at, weights, grid, slopes):
 
 def _by_finder(attention: str, setting: Setting, level: str, quantity: str) -> tuple:
     """The threshold from all phases of the landscape; slower, and free of assumptions."""
-    missing = np.full(2, np.nan)
-    nothing = (0, math.nan, math.nan, missing, missing, missing)
     try:
         report = find_phases(landscape(attention, setting, level))
     except PhaseTheoryError as error:
-        return (*nothing, str(error))
+        return (*_NOTHING, str(error))
     names = report.landscape.order_parameters
     places = [names.index(n) if n in names else None for n in COORDINATES[attention]]
 
@@ -484,8 +491,8 @@ def _by_finder(attention: str, setting: Setting, level: str, quantity: str) -> t
         for c in report.crossovers:
             if c.order_parameter == name:
                 # a maximum located by its values is good to the root of their precision
-                return 3, c.control, 1e-6 * c.control, missing, missing, missing, ""
+                return 3, c.control, 1e-6 * c.control, *_NOTHING[3:], ""
     low, high = typical_range(attention, setting)
     what = "crossover" if crossing else "transition"
     problem = "; ".join(report.problems) or f"no {what} for P from {low:g} to {high:g}"
-    return (*nothing, problem)
+    return (*_NOTHING, problem)

@@ -6,6 +6,7 @@ import sympy as sp
 
 from phasetheory.symbolic.linear import linear_derivation
 from phasetheory.symbolic.marginal import data_gain, data_log_cost
+from phasetheory.symbolic.observables import posterior_values, w, w_u
 from phasetheory.symbolic.softmax import softmax_derivation
 from phasetheory.symbolic.steps import Derivation, Step
 from phasetheory.symbolic.symbols import (
@@ -17,13 +18,11 @@ from phasetheory.symbolic.symbols import (
     a,
     alpha,
     b,
-    b_u,
     c_G,
     h,
     kappa,
     lam,
     q,
-    r,
     sigma_g,
     sigma_w,
 )
@@ -44,7 +43,7 @@ def thresholds_derivation() -> Derivation:
     ``onset_regimes``, ``copying_crossover``, ``softmax_curve`` (coefficients of a cubic in lambda
     whose positive root gives P at a stationary h), ``softmax_logit``, ``softmax_threshold``
     (without the log cost), ``softmax_threshold_logs`` (with it: an equation for P),
-    ``softmax_limit``.
+    ``softmax_naive``, ``softmax_limit``.
     """
     entries = [sp.expand(entry) for entry in curvatures("tree")]
     pooling = sp.collect(entries[0], x, sp.factor)
@@ -163,6 +162,18 @@ def thresholds_derivation() -> Derivation:
             r"cost itself favours a smaller $h$, the true point is lower where it decides.",
         ),
         Step(
+            "softmax_naive",
+            "The estimate that leaves out W",
+            r"If $W$ could not make up for a small $a$, copying would need $h = \ln L$, and the "
+            r"prior of the attention alone would cost",
+            sp.Eq(
+                sp.Symbol(r"P_{\mathrm{naive}}"),
+                (L * h**2 / (2 * sigma_g**2) / gain).subs(h, sp.log(L)),
+                evaluate=False,
+            ),
+            r"At $h = \ln L$ the copied token has the weight $a = 1/2$.",
+        ),
+        Step(
             "softmax_limit",
             "Its limit",
             r"For $L \to \infty$ at any fixed $V$",
@@ -202,6 +213,36 @@ def curvatures(level: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
     hessian = sp.hessian(action, (alpha, c_G)).subs({alpha: 0, c_G: 0}).applyfunc(sp.expand)
     in_x = hessian.subs(P, x * kappa / sigma_w**2).applyfunc(sp.expand)
     return in_x[0, 0], in_x[1, 1], in_x[0, 1]
+
+
+@cache
+def curvature_root(curvature: sp.Expr) -> sp.Expr:
+    """P at the positive root of a curvature ``p + l x - g x^2``."""
+    p, l, g = (sp.expand(curvature).coeff(x, n) for n in range(3))
+    return (l + sp.sqrt(l**2 - 4 * p * g)) / (-2 * g) * kappa / sigma_w**2
+
+
+@cache
+def costs(attention: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
+    """What a state costs: prior energy of the attention, prior energy of W, logarithms.
+
+    Over the state without copying: alpha = c_G = 0 (functions of alpha and c_G), or the uniform
+    attention h = 0 (functions of h), where W serves the constant mode only. In nats.
+    """
+    constant, others = w_u**2 / (2 * sigma_w**2), (V - 1) * w**2 / (2 * sigma_w**2)
+    values = posterior_values()
+    if attention == "linear":
+        steps = linear_derivation()
+        prior, weights, origin = steps["prior"].value, constant + others, {alpha: 0, c_G: 0}
+        point = {e.lhs: e.rhs for e in steps["ansatz"].value}
+    else:
+        steps = softmax_derivation()
+        prior, weights, origin = steps["prior"].value, others, {h: 0}
+        weight = steps["weight"].value
+        point = {e.lhs: e.rhs.subs(a, weight) for e in steps["ansatz"].value}
+    terms = [prior, weights.subs(values), data_log_cost()]
+    prior, weights, logs = (e.subs(point).subs(lam, LAMBDA) for e in terms)
+    return prior, weights, logs - logs.subs(origin).rewrite(sp.exp)
 
 
 @cache
@@ -252,8 +293,8 @@ def _softmax_curve_step() -> Step:
         r"$b' = \mathrm{d}b/\mathrm{d}h$ and",
         sp.Tuple(*equations),
         r"$\mathrm{d}S/\mathrm{d}h$ times $(1 + \lambda q)^2$. For $h > 0$, $k_0, k_1 > 0$ and "
-        r"$k_3 < 0$, so by Descartes' rule exactly one $\lambda$, and one $P$, belongs to each $h$: "
-        r"all stationary points lie on one curve $P(h)$, whose extrema are the spinodals. At the "
+        r"$k_3 < 0$, so by Descartes' rule exactly one $\lambda$, and one $P$, belongs to each "
+        r"$h$: all stationary points lie on one curve $P(h)$, whose extrema are the spinodals. At the "
         r"level map the terms of $q'$ in $k_1$ and $k_2$ are absent.",
     )
 
