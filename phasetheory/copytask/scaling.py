@@ -43,8 +43,8 @@ LOG_EXPONENT_METHOD = (
     "with one of 1/h or 1/h^2; h = W_0(2 V L var_g/var_w)/2, which grows as (ln L)/2"
 )
 JOINT_METHOD = (
-    "log P = c + exponent * log L + delta * log h + d/h over the whole range, its upper 3/4 and its "
-    "upper half; log L and log h are nearly collinear, so this interval is wide"
+    "log P = c + exponent * log L + delta * log h, without and with a term 1/h, over the upper 3/4, "
+    "half and third of the range; log L and log h are nearly collinear, so the interval is wide"
 )
 
 
@@ -255,11 +255,11 @@ def _fit(name, method, log_s, regressor, target, corrections, noise) -> Fit:
 
 def _joint(log_s, h, log_P) -> Fit:
     exponents = []
-    for share in (1.0, 0.75, 0.5):
+    for share in (3 / 4, 1 / 2, 1 / 3):
         inside = log_s >= log_s[-1] - share * np.ptp(log_s) - 1e-9
         inside[-FEWEST + 1 :] = True
         columns = [np.ones(inside.sum()), log_s[inside], np.log(h[inside]), 1 / h[inside]]
-        exponents.append(_slope(columns, log_P[inside]))
+        exponents += [_slope(columns[:count], log_P[inside]) for count in (3, 4)]
     return Fit(
         "exponent of L, jointly with h",
         float(np.median(exponents)),
@@ -363,7 +363,7 @@ def _cost_functions(attention: str) -> list[Callable]:
 
 
 @cache
-def _cost_curvatures() -> list[Callable]:
+def _cost_curvatures() -> list[list[Callable]]:
     """Second derivatives (aa, GG, aG) of each cost of linear attention at the origin."""
     found = []
     for e in costs("linear"):
@@ -385,7 +385,7 @@ def deciding_costs(found: Thresholds, settings: Sequence[Setting]) -> tuple[np.n
     if found.level in BATCHED_LEVELS:
         with np.errstate(over="ignore"):
             if found.quantity == "onset":
-                aa, gg, ag = (_sum_of_curvatures(theta, found.P, k, found.level) for k in range(3))
+                _, gg, ag = (_sum_of_curvatures(theta, found.P, k, found.level) for k in range(3))
                 mode = -ag / gg  # c_G/alpha of the soft direction
                 parts = [
                     H[0](*theta, found.P)
@@ -400,7 +400,7 @@ def deciding_costs(found: Thresholds, settings: Sequence[Setting]) -> tuple[np.n
         if found.level == "map":
             parts[:, 2] = 0.0
         shares = parts / parts.sum(axis=1, keepdims=True)
-    known = np.isfinite(shares).all(axis=1)
+    known = np.asarray(np.all(np.isfinite(shares), axis=1))
     compared = np.where(known[:, None], shares, 0.0)
     if found.attention == "linear":
         compared[:, 1] = -1.0

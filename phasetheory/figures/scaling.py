@@ -60,12 +60,12 @@ def scaling_figure(report: ScalingReport) -> Figure:
     return figure
 
 
-def _draw(report: ScalingReport, curve: Curve, top, bottom) -> list[Line2D]:
+def _draw(report: ScalingReport, curve: Curve, top, bottom) -> list:
     colour, s, found = _COLOURS[curve.quantity], report.values, curve.found
     for order, marker in _MARKERS.items():
         here = found.order == order
         top.plot(s[here], found.P[here], color=colour, linestyle="none", marker=marker, ms=5)
-    handles = [Line2D([], [], color=colour, linestyle="none", marker="D", label=curve.quantity)]
+    handles: list = [Patch(color=colour, label=curve.quantity)]
     for k, (name, closed) in enumerate(curve.closed.items()):
         dashes = "-" if k == 0 else _DASHES[name]
         good = np.isfinite(closed)
@@ -124,6 +124,8 @@ def regime_figure(regimes: RegimeMap) -> Figure:
         handles.append(Line2D([], [], color="#d1495b", linewidth=2, label=text))
     axis.set_xscale("log")
     axis.set_yscale("log")
+    axis.set_xlim(regimes.L[0], regimes.L[-1])
+    axis.set_ylim(regimes.V[0], regimes.V[-1])
     axis.set_xlabel(_LABELS["L"])
     axis.set_ylabel(_LABELS["V"])
     s = regimes.setting

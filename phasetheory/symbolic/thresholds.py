@@ -294,8 +294,8 @@ def _softmax_curve_step() -> Step:
         sp.Tuple(*equations),
         r"$\mathrm{d}S/\mathrm{d}h$ times $(1 + \lambda q)^2$. For $h > 0$, $k_0, k_1 > 0$ and "
         r"$k_3 < 0$, so by Descartes' rule exactly one $\lambda$, and one $P$, belongs to each "
-        r"$h$: all stationary points lie on one curve $P(h)$, whose extrema are the spinodals. At the "
-        r"level map the terms of $q'$ in $k_1$ and $k_2$ are absent.",
+        r"$h$: all stationary points lie on one curve $P(h)$, whose extrema are the spinodals. At "
+        r"the level map the terms of $q'$ in $k_1$ and $k_2$ are absent.",
     )
 
 
