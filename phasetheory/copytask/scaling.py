@@ -43,8 +43,8 @@ LOG_EXPONENT_METHOD = (
     "with one of 1/h or 1/h^2; h = W_0(2 V L var_g/var_w)/2, which grows as (ln L)/2"
 )
 JOINT_METHOD = (
-    "log P = c + exponent * log L + delta * log h, without and with a term 1/h, over the upper 3/4, "
-    "half and third of the range; log L and log h are nearly collinear, so the interval is wide"
+    "log P = c + exponent * log L + delta * log h, without and with a term 1/h, over the upper "
+    "3/4, half and third of the range; log L and log h are nearly collinear: the interval is wide"
 )
 
 
@@ -301,7 +301,8 @@ def closed_forms(
 ) -> dict[str, np.ndarray]:
     """Closed forms of P at a threshold, (N,) by name, that of the level first.
 
-    Linear onset: "with logarithms" (the curvature in alpha, copying frozen), "prior", "logarithms";
+    Linear onset: "with logarithms" (where the curvature in alpha or in c_G vanishes, without their
+    coupling), "prior", "logarithms" (both of alpha);
     linear copying: "with logarithms" (the curvature in c_G), "prior"; softmax: "with logarithms"
     and "prior" (both with the Lambert function), "limit" (L ln^2 L) and "naive" (h = ln L).
     At the level map "prior" comes first and the logarithms are left out. NaN where a form does not
@@ -323,6 +324,9 @@ def closed_forms(
                 "prior": steps["copying_crossover"].value,
             }
         values = {name: _compiled(e)(*theta) for name, e in forms.items()}
+        if quantity == "onset":  # copying is the softer direction where V is near L or above
+            softer = np.minimum(values["with logarithms"], _compiled(curvature_root(gg))(*theta))
+            values["with logarithms"] = softer
     else:
         h = best_logit(settings)
         prior = _compiled(steps["softmax_threshold"].value, sym.h)(*theta, h)

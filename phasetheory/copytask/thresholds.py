@@ -195,10 +195,11 @@ def _root(f: Callable, sign: float, low, high, *args, steps: int = 52):
 def _onset(level: str, theta):
     log_x, slope, entries = _onset_root(level, theta)
     P = jnp.exp(log_x) * theta[2] / theta[4] ** 2
-    error = 16 * EPS * (1 + 1 / jnp.abs(slope))
+    # where pooling and copying decouple the determinant jumps, and its slope says nothing
+    error = 16 * EPS * (1 + jnp.where(slope < 0, -1 / slope, 0.0))
     soft = _soft_mode(entries)
     action = _linear_action(level)
-    scale = _pooling_scale(theta)
+    scale = _pooling_scale(log_x, theta)
 
     def along(order):
         f = lambda s: action(*(s * scale * soft), P, theta)  # noqa: E731
@@ -238,9 +239,9 @@ def _soft_mode(entries):
     return jnp.stack([jnp.ones_like(gg), -ag / gg])
 
 
-def _pooling_scale(theta):
-    L, _, _, sigma_g, sigma_w = theta
-    return jnp.sqrt(sigma_g / (sigma_w * L))
+def _pooling_scale(log_x, theta):
+    """alpha at which lambda r = 1 at the onset: where the action ceases to be quadratic."""
+    return jnp.exp((jnp.log(theta[1]) - log_x) / 2)
 
 
 def _linear_action(level: str) -> Callable:
@@ -262,16 +263,18 @@ def _linear_copying(level: str, theta):
     log_x, _, entries = _onset_root(level, theta)
     share = jnp.log(_soft_mode(entries)[1])
     log_onset = log_x + jnp.log(kappa / sigma_w**2)
-    first = jnp.log(1e-3 * _pooling_scale(theta)) + share
+    first = jnp.log(1e-3 * _pooling_scale(log_x, theta)) + share
     # c_G at P -> oo, at large L and V; where the branch does not reach it, it is cut off
     last = jnp.log(V * sigma_g**2 / (sigma_w**2 * L**3)) / 4
     nodes = jnp.linspace(first, last, NODES)
+    unit = (L / sigma_g) ** 2 + jnp.exp(log_x) * (1 + V / L)
 
     def residual(z):
-        """Both forces at z = (log alpha, log P, log c_G), in units of the prior's own."""
+        """Both forces at z = (log alpha, log P, log c_G), in units of what the prior and the logarithms
+        exert at the onset."""
         x = jnp.exp(z[jnp.array([0, 2])])
         force = jax.grad(lambda x: action(x[0], x[1], jnp.exp(z[1]), theta))(x)
-        return force * sigma_g**2 / L**2 / (x * jnp.stack([jnp.ones_like(L), L - 1]))
+        return force / (unit * x * jnp.stack([jnp.ones_like(L), L - 1]))
 
     def solve(J, r):
         det = J[0, 0] * J[1, 1] - J[0, 1] * J[1, 0]

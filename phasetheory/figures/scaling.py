@@ -48,6 +48,7 @@ def scaling_figure(report: ScalingReport) -> Figure:
     top.set_yscale("log")
     top.set_ylabel("P* (number of training sequences)")
     bottom.set_ylabel(f"d log P* / d log {_symbol(report.over)}")
+    bottom.margins(y=0.12)
     bottom.set_xlabel(_LABELS[report.over])
     fixed = report.settings[0]
     settings = ", ".join(

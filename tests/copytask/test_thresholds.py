@@ -31,7 +31,7 @@ def test_onset(level):
     assert set(found.order) == {"second"}
     for setting, P in zip(SETTINGS, found.P, strict=True):
         (transition,) = find_phases(landscape("linear", setting, level)).transitions
-        assert P == pytest.approx(transition.control, rel=1e-9)
+        np.testing.assert_allclose(P, transition.control, rtol=1e-9)
 
 
 @pytest.mark.parametrize("level", ["tree", "map"])
@@ -43,7 +43,9 @@ def test_softmax(level):
             (transition,) = report.transitions
             assert transition.order == "first"
             assert found.P[i] == pytest.approx(transition.control, rel=1e-9)
-            assert found.spinodals[i] == pytest.approx(transition.spinodals, rel=1e-7)
+            for spinodal, place in zip(found.spinodals[i], transition.spinodals, strict=True):
+                # None: beyond the range of P that the finder was given
+                assert place is None or spinodal == pytest.approx(place, rel=1e-7)
             assert found.low[i, 0] == pytest.approx(transition.low[0], rel=1e-6)
             assert found.high[i, 0] == pytest.approx(transition.high[0], rel=1e-6)
         else:
@@ -60,7 +62,7 @@ def test_copying_crossover_of_linear_attention():
     for setting, P in zip(settings, found.P, strict=True):
         crossovers = find_phases(landscape("linear", setting)).crossovers
         (place,) = (c.control for c in crossovers if c.order_parameter == "c_G")
-        assert P == pytest.approx(place, rel=1e-5)
+        np.testing.assert_allclose(P, place, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +79,14 @@ def test_kappa_is_the_unit_of_P(attention, quantity):
 
 def test_first_order_line_ends_where_its_spinodals_meet():
     """Towards the end point the window closes, and the crossover carries on at the same P."""
-    variances = np.linspace(1.4, 2.2, 30)  # at L = 16, V = 4
-    found = thresholds("softmax", [Setting(L=16, V=4, var_g=float(v)) for v in variances])
+    variances = np.geomspace(0.5, 2.0, 32)
+    found = thresholds("softmax", [Setting(L=19, V=4, var_g=float(v)) for v in variances])
     first = found.order == "first"
     assert first.any() and not first.all() and np.all(np.diff(first.astype(int)) >= 0)
     windows = np.log(found.spinodals[first, 1] / found.spinodals[first, 0])
-    assert (windows > 0).all() and (np.diff(windows) > 0).all() and windows[0] < 1e-2
+    assert (windows > 0).all() and windows[0] < 1e-3 and windows[0] == windows.min()
     steps = np.diff(np.log(found.P))
-    assert np.ptp(steps) < 0.02  # no break at the end point
+    assert np.abs(np.diff(steps)).max() < 0.005  # no break at the end point
 
 
 def test_level_without_a_batched_solver():
