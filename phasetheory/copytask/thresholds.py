@@ -270,8 +270,8 @@ def _linear_copying(level: str, theta):
     unit = (L / sigma_g) ** 2 + jnp.exp(log_x) * (1 + V / L)
 
     def residual(z):
-        """Both forces at z = (log alpha, log P, log c_G), in units of what the prior and the logarithms
-        exert at the onset."""
+        """Both forces at z = (log alpha, log P, log c_G), in units of those of prior and
+        logarithms at the onset."""
         x = jnp.exp(z[jnp.array([0, 2])])
         force = jax.grad(lambda x: action(x[0], x[1], jnp.exp(z[1]), theta))(x)
         return force / (unit * x * jnp.stack([jnp.ones_like(L), L - 1]))
@@ -328,7 +328,9 @@ def _linear_copying(level: str, theta):
     error = _peak_error(jax.vmap(bend)(ends), ends, rate[1])
     # P must not turn back on the way
     ok = jnp.all((slopes > -1e-6) | ~followed) & jnp.isfinite(P)
-    merged = ok & ~jnp.any(inner) & (jnp.sum(followed) > 0.9 * NODES)
+    # without a peak, the branch was followed far enough where c_G has come to grow slower than P
+    merged = ~jnp.any(inner) & jnp.all((slopes > -1e-6) | ~followed)
+    merged &= jnp.max(jnp.where(followed, slopes, 0.0)) > 1
     code = jnp.where(merged, -1, jnp.where(ok & jnp.any(inner), 3, 0))
     place = jnp.stack([jnp.exp(y[0]), jnp.exp(s)])
     return code, P, P * error, place, place, jnp.full(2, jnp.nan)

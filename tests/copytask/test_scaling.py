@@ -66,10 +66,10 @@ def test_softmax_is_L_times_the_square_of_a_logarithm():
 def test_softmax_log_cost():
     """At large V the log cost decides. The closed form with it is good until then and too high
     beyond, where a smaller h is cheaper."""
-    (curve,) = scaling("softmax", "V", (30, 300), "tree", 8, Setting(L=3000)).curves
+    (curve,) = scaling("softmax", "V", (30, 600), "tree", 8, Setting(L=3000)).curves
     P = curve.found.P
     better, worse = (abs(np.log(P / curve.closed[n])) for n in ("with logarithms", "prior"))
-    assert (better[:-2] < 0.1).all() and (better < 0.4).all() and worse[-1] > 0.5
+    assert (better[:-3] < 0.1).all() and (better < worse)[-3:].all()
     assert curve.decides[0] == "prior of attention" and curve.decides[-1] == "logarithms"
 
 
@@ -89,8 +89,8 @@ def test_prior_of_W_costs_half_at_the_onset():
 
 
 def test_regimes():
-    """The closed boundary of pooling parts the regimes of the onset, but for a strip beside it where
-    copying is the softer direction (V above 0.63 L)."""
+    """The closed boundary of pooling parts the regimes of the onset, but for a strip beside it
+    where copying is the softer direction (V above 0.63 L)."""
     regimes = regime_map("linear", Setting(), L_range=(8, 4096), V_range=(2, 512), points=16)
     logs = regimes.decides == COSTS[2]
     clear = abs(regimes.boundary) > 0.7
