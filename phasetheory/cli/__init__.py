@@ -13,6 +13,7 @@ import click
 from phasetheory import __version__
 from phasetheory.cli.latex import latex
 from phasetheory.cli.phases import phases
+from phasetheory.cli.scaling import scaling
 from phasetheory.errors import PhaseTheoryError
 
 
@@ -24,6 +25,7 @@ def app() -> None:
 
 
 app.add_command(phases)
+app.add_command(scaling)
 app.add_command(latex)
 
 

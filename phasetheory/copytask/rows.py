@@ -29,6 +29,8 @@ NODES, TERMS = 512, 48
 DEGREE, POINTS = 7, (1536, 400)
 #: the spline's variables are log(field + OFFSET): small fields need few points
 OFFSET = np.array([3.0, 0.05])
+#: cells at the ends, where an interpolating spline has other knots and is not used
+EDGE = DEGREE + 1 + DEGREE // 2
 #: integrands are cut where they are below exp(-CUT) of their largest value
 CUT = 45.0
 
@@ -53,7 +55,7 @@ def log_z(b_hat, q_hat, rows: RowAverage):
     """
     place = (jnp.log(jnp.stack([b_hat, q_hat]) + OFFSET) - rows.origin) / rows.step
     cell = jnp.floor(jax.lax.stop_gradient(place)).astype(int)
-    cell = jnp.clip(cell, DEGREE, np.array(POINTS) - DEGREE - 2)
+    cell = jnp.clip(cell, EDGE, np.array(POINTS) - EDGE - 1)
     i, j = (c - DEGREE // 2 + jnp.arange(DEGREE + 1) for c in cell)
     basis = jnp.asarray(_basis())
     local = basis @ rows.coefficients[i[:, None], j] @ basis.T
@@ -82,10 +84,9 @@ def row_average(
         refinement: factor on the number of nodes of all quadratures, to see their error.
     """
     points = np.array(POINTS)
-    # near its ends an interpolating spline has other knots
-    margin = np.array([[DEGREE + 1, DEGREE + 1], [0, DEGREE + 1]])
+    margin = np.array([[EDGE, EDGE], [0, EDGE]])  # there is no average at q_hat < 0
     high = np.log(np.array([b_hat, q_hat]) + OFFSET)
-    step = (high - np.log(OFFSET)) / (points - 1 - margin.sum(axis=1))
+    step = (high - np.log(OFFSET)) / (points - 2 - margin.sum(axis=1))
     origin = np.log(OFFSET) - margin[:, 0] * step
     variables = [o + d * np.arange(m) for o, d, m in zip(origin, step, POINTS, strict=True)]
     b, q = (np.exp(x) - offset for x, offset in zip(variables, OFFSET, strict=True))
@@ -130,7 +131,9 @@ def _density(L: int, sigma_g: float, q_hat: np.ndarray, b_hat: float, refinement
     # beside the copied token the others have (1 - a) of the weight, so that n = a^2 + (1-a)^2 n'
     q_others = q_hat[:, None] * np.exp(2 * log_rest)
     at = 2 * np.log1p(q_others) / reach - 1
-    exponent = np.stack([chebyshev.chebval(x, c) for x, c in zip(at.T, of_q.T, strict=True)], axis=1)
+    exponent = np.stack(
+        [chebyshev.chebval(x, c) for x, c in zip(at.T, of_q.T, strict=True)], axis=1
+    )
     return np.exp(log_a), exponent + math.log(u[1] - u[0]) - q_others / n
 
 
