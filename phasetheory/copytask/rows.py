@@ -57,10 +57,16 @@ def log_z(b_hat, q_hat, rows: RowAverage):
     cell = jnp.floor(jax.lax.stop_gradient(place)).astype(int)
     cell = jnp.clip(cell, EDGE, np.array(POINTS) - EDGE - 1)
     i, j = (c - DEGREE // 2 + jnp.arange(DEGREE + 1) for c in cell)
-    basis = jnp.asarray(_basis())
-    local = basis @ rows.coefficients[i[:, None], j] @ basis.T
-    in_b = jnp.polyval(local.T, place[1] - cell[1])
-    return jnp.polyval(in_b, place[0] - cell[0])
+    weights_b, weights_q = (_powers(x) @ _basis() for x in place - cell)
+    return weights_b @ rows.coefficients[i[:, None], j] @ weights_q
+
+
+def _powers(x):
+    """x^DEGREE, ..., x, 1."""
+    powers = [jnp.ones_like(x)]
+    for _ in range(DEGREE):
+        powers.append(powers[-1] * x)
+    return jnp.stack(powers[::-1])
 
 
 @lru_cache(maxsize=1)

@@ -43,8 +43,13 @@ class Chart(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def kernels(action: Callable, log: bool) -> SimpleNamespace:
-    """The kernels of one action, each compiled on first use."""
+def kernels(action: Callable, log: bool, descent: int = 30) -> SimpleNamespace:
+    """The kernels of one action, each compiled on first use.
+
+    Args:
+        log: whether the control's scale is logarithmic.
+        descent: steps of projected gradient descent into a basin.
+    """
 
     def S(y, t, chart: Chart):
         lo, hi = chart.control
@@ -174,10 +179,10 @@ def kernels(action: Callable, log: bool) -> SimpleNamespace:
         zero, slope = jax.value_and_grad(S)(y, t, chart)
         size = jnp.maximum(jnp.linalg.norm(slope * (chart.box[:, 1] - chart.box[:, 0])), 1e-300)
 
-        def objective(y, t, chart, zero, size):
+        def objective(y):
             return (S(y, t, chart) - zero) / size
 
-        found = projected_descent(objective, y, chart.box, t, chart, zero, size)
+        found = projected_descent(objective, y, chart.box, descent)
         return jnp.where(jnp.all(jnp.isfinite(found.x)), found.x, y)
 
     def landau(y, v, t, chart):

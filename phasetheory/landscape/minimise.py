@@ -25,12 +25,12 @@ class Descent(NamedTuple):
 
 
 def projected_descent(
-    objective: Callable, x0, box, *args, iterations: int = 30, tolerance: float = 1e-3
+    objective: Callable, x0, box, iterations: int = 30, tolerance: float = 1e-3
 ) -> Descent:
     """Projected gradient descent with backtracking in a box, from one point; for use under vmap.
 
     Args:
-        objective: ``objective(x, *args) -> scalar``; should vary by about one over the box.
+        objective: ``objective(x) -> scalar``; should vary by about one over the box.
         x0: start, shape (n,).
         box: shape (n, 2).
         tolerance: stop where the projected gradient, in units of the box, is below it. Loose by
@@ -41,7 +41,7 @@ def projected_descent(
     """
     lo, width = box[:, 0], box[:, 1] - box[:, 0]
     solver = jaxopt.ProjectedGradient(
-        lambda z, args: objective(lo + width * z, *args),
+        lambda z: objective(lo + width * z),
         jaxopt.projection.projection_box,
         maxiter=iterations,
         tol=tolerance,
@@ -49,5 +49,5 @@ def projected_descent(
         implicit_diff=False,
     )
     sides = (jnp.zeros_like(lo), jnp.ones_like(lo))
-    z, state = solver.run((x0 - lo) / width, hyperparams_proj=sides, args=args)
+    z, state = solver.run((x0 - lo) / width, hyperparams_proj=sides)
     return Descent(lo + width * z, state.error, state.iter_num)

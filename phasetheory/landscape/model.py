@@ -40,6 +40,8 @@ class Landscape:
         measure: pure JAX function with the arguments of `action` that gives further observables of
             a state, shape (k,), or None.
         observables: their k names.
+        descent: steps of gradient descent from a start before Newton's method takes over; few
+            where the action takes long to evaluate and has no small basins.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Landscape:
     jump_parameters: tuple[str, ...] = ()
     measure: Callable | None = None
     observables: tuple[str, ...] = ()
+    descent: int = 30
 
     @property
     def theta(self) -> tuple[Any, ...]:

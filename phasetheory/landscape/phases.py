@@ -53,7 +53,7 @@ def find_phases(landscape: Landscape) -> PhaseReport:
 
 
 def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
-    kern = kernels(landscape.action, landscape.control_scale == "log")
+    kern = kernels(landscape.action, landscape.control_scale == "log", landscape.descent)
     bounds = np.array(landscape.bounds, float)
     width = bounds[:, 1] - bounds[:, 0]
     inset = bounds + 1e-9 * width[:, None] * np.array([1.0, -1.0])  # walls may be singular

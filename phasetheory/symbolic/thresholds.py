@@ -96,6 +96,7 @@ def thresholds_derivation() -> Derivation:
 
     logit, threshold = softmax_point()
     # where the copied token outweighs all others, q = L a^2 with a = e^h/L
+    gain = sp.Rational(1, 2) / kappa * (1 - 1 / V)
     weights = V * L**2 * sp.exp(-2 * h) / (2 * sigma_w**2)
     stationary = sp.solve(L * h / sigma_g**2 - 2 * weights, sp.exp(-2 * h))[0]
     copied = (1 / (L * stationary)).subs(sp.exp(-2 * h), stationary)
