@@ -2,10 +2,10 @@
 
 ``a`` is the weight on the copied token and ``n`` the sum of the squared weights of a row
 ``softmax(g)``, ``g ~ N(0, sigma_g^2)^L`` (steps ``row`` to ``row_token`` of
-`phasetheory.symbolic.meanfield`). The L-dimensional average becomes a few one-dimensional ones without
-any sampling: of the copied logit; of ``l``, the logarithm of the sum of ``e^g`` over the other
-``n = L - 1`` tokens; and, for the density of ``l``, of the Laplace variable ``s`` that fixes that
-sum, in which the tokens are independent. All quadratures are trapezoids of analytic functions that
+`phasetheory.symbolic.meanfield`). The L-dimensional average becomes a few one-dimensional ones,
+without any sampling: of the copied logit; of ``l``, the logarithm of the sum of ``e^g`` over the
+other ``n = L - 1`` tokens; and, for the density of ``l``, of the Laplace variable ``s`` that fixes
+that sum, in which the tokens are independent. All quadratures are trapezoids of analytic functions that
 vanish at both ends, which converge exponentially; the dependence on the fields is a spline.
 """
 

@@ -135,6 +135,11 @@ def scaling(
         InputError: for an unusable argument.
     """
     setting = setting or Setting()
+    if not setting.plain:
+        raise InputError(
+            "fits and closed forms are for equally frequent tokens, a target of one token and an "
+            "infinite head dimension; `thresholds` takes any list of settings"
+        )
     if over not in OVER:
         raise InputError(f"P can be followed over {', '.join(OVER)}, not {over!r}")
     values = _values(over, between, points)

@@ -63,6 +63,11 @@ class Setting:
                 raise InputError(f"V is {self.V}, but tokens has {len(self.tokens)} probabilities")
 
     @property
+    def plain(self) -> bool:
+        """Equally frequent tokens, a target of one token, an infinite head dimension."""
+        return self.tokens is None and self.ones == 1 and self.head_dimension is None
+
+    @property
     def sigma_g(self) -> float:
         return math.sqrt(self.var_g)
 

@@ -21,7 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from phasetheory._jax import jit_small
-from phasetheory.copytask.levels import landscape, typical_range
+from phasetheory.copytask.levels import landscape
+from phasetheory.copytask.scales import typical_range
 from phasetheory.copytask.setting import Setting
 from phasetheory.errors import InputError, PhaseTheoryError
 from phasetheory.landscape.crossovers import PROMINENCE
@@ -96,8 +97,9 @@ def thresholds(
 
     Args:
         attention: "linear" or "softmax".
-        level: a level of `copytask.LEVELS`; "tree" and "map" are solved in batches, others by
+        settings: plain ones are solved in batches at the levels "tree" and "map", all others by
             `find_phases`, setting by setting.
+        level: a level of `copytask.LEVELS`.
         quantity: for linear attention "onset" (the second-order transition; default) or "copying"
             (the crossover: the fastest change of c_G with log P above the onset); for softmax
             "copying": the first-order transition, or where there is none the fastest change of a
@@ -115,7 +117,7 @@ def thresholds(
         known = " or ".join(QUANTITIES[attention])
         raise InputError(f"{attention} attention has the threshold {known}, not {quantity!r}")
     report = progress or (lambda _: None)
-    if level not in BATCHED_LEVELS:
+    if level not in BATCHED_LEVELS or not all(setting.plain for setting in settings):
         points = []
         for setting in settings:
             points.append(_by_finder(attention, setting, level, quantity))

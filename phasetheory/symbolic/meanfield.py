@@ -135,8 +135,8 @@ def softmax_meanfield_derivation() -> Derivation:
             "meanfield",
             "Action at the level meanfield",
             r"With the average over a single row, $z(\hat b, \hat q) = \mathbb{E}_g\, "
-            r"e^{\hat b a - \hat q n}$, where $a$ is its weight on the copied token and $n$ the sum "
-            r"of its squared weights,",
+            r"e^{\hat b a - \hat q n}$, where $a$ is its weight on the copied token and $n$ the "
+            r"sum of its squared weights,",
             sp.Eq(sp.Symbol("F"), data + b_hat * b - q_hat * q - L * log_z, evaluate=False),
             r"Large deviations of the sums $b = \sum_i a_i$ and $q = \sum_i n_i$ over $L$ "
             r"independent rows: their probability is $e^{-I}$ with the Legendre transform "
@@ -164,8 +164,8 @@ def softmax_meanfield_derivation() -> Derivation:
         Step(
             "row_density",
             "Density of the copied weight",
-            r"With $l$ the logarithm of $\sum e^{g}$ over the other tokens, the logit of the copied "
-            r"token is",
+            r"With $l$ the logarithm of $\sum e^{g}$ over the other tokens, the logit of the "
+            r"copied token is",
             sp.Eq(g, atom + l, evaluate=False),
             r"$a = e^{g}/(e^{g} + e^{l})$. The density of $\ln\frac{a}{1-a}$ is that of $g$, "
             r"averaged over the density $f_x(l)$ of $l$ under the weight $e^{-x n'}$ with "

@@ -1,6 +1,7 @@
 """Closed forms for the data at which pooling and copying appear."""
 
 from functools import cache
+from typing import Any
 
 import sympy as sp
 
@@ -251,7 +252,8 @@ def curvatures(level: str) -> tuple[sp.Expr, sp.Expr, sp.Expr]:
 @cache
 def curvature_root(curvature: sp.Expr) -> sp.Expr:
     """P at the positive root of a curvature ``p + l x - g x^2``."""
-    p, l, g = (sp.expand(curvature).coeff(x, n) for n in range(3))
+    expanded: Any = sp.expand(curvature)
+    p, l, g = (expanded.coeff(x, n) for n in range(3))
     return (l + sp.sqrt(l**2 - 4 * p * g)) / (-2 * g) * kappa / sigma_w**2
 
 

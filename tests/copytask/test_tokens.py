@@ -5,7 +5,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from phasetheory.copytask import (
-    LEVELS,
+    ATTENTIONS,
     Setting,
     from_counts,
     landscape,
@@ -16,7 +16,7 @@ from phasetheory.copytask import (
 from phasetheory.errors import InputError
 from phasetheory.landscape import find_phases, states_at
 
-CASES = [(attention, level) for attention in LEVELS for level in ("tree", "map")]
+CASES = [(attention, level) for attention in ATTENTIONS for level in ("tree", "map")]
 CASES.append(("linear", "meanfield"))
 POINTS = {"linear": [0.3, 0.1, -3.0, -2.0], "softmax": [1.4]}
 
@@ -258,7 +258,7 @@ def test_linear_onset_from_the_hessian():
     assert smallest(P * (1 - 1e-4)) > 0 > smallest(P * (1 + 1e-4))
 
 
-@pytest.mark.parametrize("attention", list(LEVELS))
+@pytest.mark.parametrize("attention", ATTENTIONS)
 @pytest.mark.parametrize("level", ["tree", "map"])
 def test_far_from_uniform(attention, level):
     """Zipf's law with exponent 3, and symbols that never occur: complete, and inside the range."""
