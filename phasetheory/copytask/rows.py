@@ -5,8 +5,8 @@
 `phasetheory.symbolic.meanfield`). The L-dimensional average becomes a few one-dimensional ones,
 without any sampling: of the copied logit; of ``l``, the logarithm of the sum of ``e^g`` over the
 other ``n = L - 1`` tokens; and, for the density of ``l``, of the Laplace variable ``s`` that fixes
-that sum, in which the tokens are independent. All quadratures are trapezoids of analytic functions that
-vanish at both ends, which converge exponentially; the dependence on the fields is a spline.
+that sum, in which the tokens are independent. All quadratures are trapezoids of analytic functions
+that vanish at both ends, which converge exponentially; the dependence on the fields is a spline.
 """
 
 import math
@@ -200,7 +200,7 @@ def _around_maximum(coarse, exponent, gaussian, count: int):
         near = coarse[row > row.max() - 2]
         width = max((near[-1] - near[0]) / 4, step / 2)
         ends = np.arcsinh((np.array([inside[0] - step, inside[-1] + step]) - middle) / width)
-        t = np.linspace(*ends, count)
+        t = np.linspace(ends[0], ends[1], count)
         atoms.append(middle + width * np.sinh(t))
         spacing.append(width * np.cosh(t) * (t[1] - t[0]))
     return np.array(atoms), np.array(spacing)

@@ -87,9 +87,10 @@ def test_row_average_does_not_change_under_refinement(L, sigma_g):
             assert np.allclose(moments, refined, rtol=1e-4, atol=0)  # 1e-3 is promised
 
 
-def test_without_fields_every_token_has_its_share():
-    _, (a, _) = value_and_moments(1e-6, 1e-6, row_average(16, 1.0, 10.0, 10.0))
-    assert float(a) == pytest.approx(1 / 16, rel=1e-6)
+def test_without_field_on_it_the_copied_token_has_its_share():
+    rows = row_average(16, 1.0, 10.0, 10.0)
+    for q_hat in (0.05, 0.5, 5.0):  # the weights sum to one, and q_hat treats all tokens alike
+        assert float(value_and_moments(0.0, q_hat, rows)[1][0]) == pytest.approx(1 / 16, rel=1e-7)
 
 
 @pytest.mark.parametrize("L,var_g,values", REFERENCE)
