@@ -78,8 +78,11 @@ def landscape(
         arrays += fields.pop("arrays")
     else:
         fields = _softmax(setting, level, tuple(parameters))
+    name = f"{attention} attention, level {level}"
+    if setting.tokens is not None:
+        name += f", effectively {setting.effective_V:.4g} symbols"
     return Landscape(
-        name=f"{attention} attention, level {level}",
+        name=name,
         control="P",
         control_range=(float(low), float(high)),
         control_scale="log",

@@ -153,13 +153,13 @@ def test_bad_settings(setting, says):
 def test_bad_level_attention_and_range():
     with pytest.raises(InputError, match="attention is linear or softmax"):
         landscape("cubic", Setting())
-    with pytest.raises(InputError, match="level of linear attention is tree or map"):
+    with pytest.raises(InputError, match="level is tree or map or meanfield"):
         landscape("linear", Setting(), "loop")
     with pytest.raises(InputError, match="exists at the level map, not at tree"):
         landscape("linear", Setting(head_dimension=4), "tree")
     with pytest.raises(InputError, match="at least L - 1 = 63, not 62"):
         landscape("softmax", Setting(head_dimension=62), "map")
-    with pytest.raises(InputError, match="for one copied token"):
+    with pytest.raises(InputError, match="goes with a target of one token"):
         landscape("linear", Setting(head_dimension=4, ones=2), "map")
     with pytest.raises(InputError, match="levels tree and map"):
         landscape("linear", Setting(ones=2), "meanfield")

@@ -132,23 +132,27 @@ def test_fields_and_free_energy_are_consistent(P, reports):
     ]
     assert np.exp(state.coordinates) * P / 16 == pytest.approx(fields, rel=1e-6)
 
+    action = jax.jit(report.landscape.action)
+    gradient = jax.jit(jax.grad(report.landscape.action))
+    hessian = jax.jit(jax.hessian(report.landscape.action))
+
     def free_energy(P, kappa=1.0):
         theta = list(report.landscape.theta)
         theta[2] = kappa
-        again = jax.jit(report.landscape.action)
-        gradient = jax.jit(jax.grad(report.landscape.action))
-        hessian = jax.jit(jax.hessian(report.landscape.action))
         x = state.coordinates
         for _ in range(8):
             x = x - np.linalg.solve(hessian(x, P, theta), gradient(x, P, theta))
-        return float(again(x, P, theta))
+        return float(action(x, P, theta))
 
-    step = 1e-3
-    by_kappa = (free_energy(P, 1 + step) - free_energy(P, 1 - step)) / (2 * step)
+    def slope(function, step=1e-3):
+        near, far = ((function(s) - function(-s)) / (2 * s) for s in (step, 2 * step))
+        return (4 * near - far) / 3
+
+    by_kappa = slope(lambda s: free_energy(P, 1 + s))
     train_loss = dict(zip(report.landscape.observables, state.observables, strict=True))
     assert 1 - 2 / P * by_kappa == pytest.approx(train_loss["train_loss"], abs=1e-6)
     # P and 1/kappa enter through their ratio alone
-    by_P = (free_energy(P * (1 + step)) - free_energy(P * (1 - step))) / (2 * step * P)
+    by_P = slope(lambda s: free_energy(P * (1 + s))) / P
     assert by_P == pytest.approx(-by_kappa / P, abs=1e-6)
 
 
