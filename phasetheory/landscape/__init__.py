@@ -14,7 +14,7 @@ from phasetheory.landscape.model import (
     Transition,
 )
 from phasetheory.landscape.own import landscape_from_expression
-from phasetheory.landscape.phases import find_phases, states_at
+from phasetheory.landscape.phases import find_phases, lowest_minima, states_at
 
 __all__ = [
     "BranchEnd",
@@ -26,5 +26,6 @@ __all__ = [
     "Transition",
     "find_phases",
     "landscape_from_expression",
+    "lowest_minima",
     "states_at",
 ]

@@ -176,6 +176,8 @@ def kernels(action: Callable, log: bool, descent: int = 30) -> SimpleNamespace:
 
     def approach(y, t, chart):
         """Into a basin, from afar: projected gradient descent in the box."""
+        if not descent:
+            return y
         zero, slope = jax.value_and_grad(S)(y, t, chart)
         size = jnp.maximum(jnp.linalg.norm(slope * (chart.box[:, 1] - chart.box[:, 0])), 1e-300)
 

@@ -52,7 +52,39 @@ def find_phases(landscape: Landscape) -> PhaseReport:
     return _report(solution, walls)
 
 
-def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
+def lowest_minima(
+    landscape: Landscape, controls: np.ndarray, starts: int = 8
+) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest minimum found at each control, all in batches and without following branches.
+
+    Args:
+        controls: shape (K,), within the range of the landscape.
+        starts: descents for each control, spread over the box.
+
+    Returns:
+        Coordinates (K, n) and actions (K,); NaN where no descent ended at a minimum inside the box.
+        Quick, and no proof that there is none lower: `find_phases` searches on.
+    """
+    solution = _unsolved(landscape)
+    chart = solution.chart
+    points = search.spread_points(starts * len(controls), len(chart.box))
+    low, high = np.asarray(chart.box).T
+    t = np.repeat(solution.t_of(np.asarray(controls, float)), starts)
+    found = search.descend(solution.kern, chart, low + (high - low) * points, t)
+    found = found.select(~found.on_bound)
+    coordinates = np.full((len(controls), len(low)), np.nan)
+    action = np.full(len(controls), np.nan)
+    for k, place in enumerate(t[::starts]):
+        (rows,) = np.nonzero(found.t == place)
+        if rows.size:
+            best = rows[np.argmin(found.action[rows])]
+            coordinates[k] = found.y[best] * np.asarray(chart.scale)
+            action[k] = found.action[best]
+    return coordinates, action
+
+
+def _unsolved(landscape: Landscape) -> Solution:
+    """The landscape in scaled coordinates, before anything is found."""
     kern = kernels(landscape.action, landscape.control_scale == "log", landscape.descent)
     bounds = np.array(landscape.bounds, float)
     width = bounds[:, 1] - bounds[:, 0]
@@ -67,7 +99,12 @@ def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
         box=inset / (width / 2)[:, None],
         generators=np.zeros((0, n, n + 1)),
     )
-    solution = Solution(landscape, kern, chart, [], [], chart.box)
+    return Solution(landscape, kern, chart, [], [], chart.box)
+
+
+def _solve(landscape: Landscape) -> tuple[Solution, search.Found]:
+    solution = _unsolved(landscape)
+    kern, chart = solution.kern, solution.chart
     warm_up(kern, chart)
 
     def where(t):

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from phasetheory.errors import ActionError, InputError
-from phasetheory.landscape import find_phases, landscape_from_expression, states_at
+from phasetheory.landscape import (
+    find_phases,
+    landscape_from_expression,
+    lowest_minima,
+    states_at,
+)
 
 
 def simple(expression, bounds=(-3, 3), control_range=(0.2, 2.0), **options):
@@ -127,3 +132,14 @@ def test_round_off_is_no_crossover():
     """The minimum of (x - T)^2 is 0 for every T."""
     report = find_phases(simple("(x - T)**2 + 0*x**4 + x*0"))
     assert [c for c in report.crossovers if c.order_parameter is None] == []
+
+
+def test_lowest_minima_are_those_of_the_phases():
+    found = simple("x**4/4 - x**2/2 - T*x", control_range=(-0.3, 0.3))
+    controls = np.linspace(-0.25, 0.25, 12)
+    x, action = lowest_minima(found, controls)
+    report = find_phases(found)
+    for place, value, u in zip(x, action, controls, strict=True):
+        lowest = states_at(report, u)[0]
+        assert value == pytest.approx(lowest.action, abs=1e-9)
+        assert place == pytest.approx(lowest.coordinates, abs=1e-6)
