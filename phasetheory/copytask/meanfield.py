@@ -47,7 +47,7 @@ def softmax_meanfield(
         "measure": measure,
         "observables": names,
         "arrays": tuple(rows),
-        "descent": 2,
+        "descent": 0,
     }
 
 

@@ -40,7 +40,7 @@ class Landscape:
         measure: pure JAX function with the arguments of `action` that gives further observables of
             a state, shape (k,), or None.
         observables: their k names.
-        descent: steps of gradient descent from a start before Newton's method takes over; few
+        descent: steps of gradient descent from a start before Newton's method takes over; none
             where the action takes long to evaluate and has no small basins.
     """
 
