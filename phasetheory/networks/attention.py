@@ -107,7 +107,7 @@ def logits(network: Network, parameters: Parameters) -> Float[Array, "L L"]:
 
 def fixed_embedding(network: Network) -> Float[Array, "L D"]:
     """The embedding of positions that is not trained, the same for all runs."""
-    return jax.random.normal(jax.random.key(0), (network.L, network.embedding_dimension))
+    return jax.random.normal(jax.random.key(0), (network.L, network.embedding_dimension or 1))
 
 
 def attention_matrix(network: Network, parameters: Parameters) -> Float[Array, "L L"]:

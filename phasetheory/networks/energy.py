@@ -55,7 +55,7 @@ def data(task: CopyTask, counts: PairCounts, kappa: float) -> Data:
 
 def prior_energy(parameters: Parameters) -> Float[Array, ""]:
     """Half the sum of squares, the parameters being in units of their priors."""
-    return 0.5 * sum(jnp.sum(x**2) for x in parameters.values())
+    return 0.5 * sum((jnp.sum(x**2) for x in parameters.values()), jnp.zeros(()))
 
 
 def squared_error(A: Array, W: Array, data: Data) -> Float[Array, ""]:

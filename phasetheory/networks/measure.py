@@ -21,8 +21,9 @@ def measure(
         fresh: data it has not seen; with `expected_counts` the loss is the exact expectation.
 
     Returns:
-        Linear: ``alpha = 1^T A 1/L``, ``c_1`` and ``c_G`` of ``A = c_1 J + c_G S``; softmax: ``a``,
-        the mean weight on a token of the target, and ``a_G`` of ``A = (1 - a_G) J + a_G S/s``. Both: ``q = |A|^2``, ``coverage`` (share of q in the span of
+        Linear: ``alpha = 1^T A 1/L``, and ``c_1`` and ``c_G`` of ``A = c_1 J + c_G S``. Softmax:
+        ``a``, the mean weight on a token of the target, and ``a_G`` of
+        ``A = (1 - a_G) J + a_G S/s``. Both: ``q = |A|^2``, ``coverage`` (share of q in the span of
         J and S), ``w_u`` and ``w`` (means of W along the constant vector and its complement),
         ``train_loss`` and ``test_loss`` per position.
     """

@@ -5,6 +5,7 @@ kernels themselves are blackjax's. Langevin and SGLD move (attention, W) and hav
 finite step; HMC moves the attention alone, W being integrated out, and has none.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -66,11 +67,12 @@ class Sampler:
 
 
 class Problem(NamedTuple):
-    """What the chains see: counts of the training data, exact expectations, and raw sequences."""
+    """What the chains see: counts of the training data, exact expectations of fresh data, and the
+    sequences (P, L) themselves, of which only SGLD needs more than the first."""
 
     train: Data
     fresh: Data
-    sequences: Array | None = None
+    sequences: Array
 
 
 class State(NamedTuple):
@@ -181,13 +183,13 @@ def _hmc_step(network: Network, problem: Problem, heat, key, state: State):
     # trajectories of one length would come back to where they started in a harmonic direction
     size = size * jax.random.uniform(key_jitter, minval=0.8, maxval=1.2)
     steps = jnp.clip(jnp.ceil(TRAJECTORY / size), 1, MOST_STEPS).astype(int)
-    kernel = blackjax.mcmc.hmc.build_kernel()
+    kernel: Callable = blackjax.mcmc.hmc.build_kernel()
     log_density = _log_density(network, problem)
     identity = jnp.ones(sum(x[0].size for x in jax.tree.leaves(hmc.position)))
     keys = jax.random.split(key_chains, state.step.shape[0])
-    hmc, info = jax.vmap(
-        lambda key, chain: kernel(key, chain, log_density, size, identity, steps)
-    )(keys, hmc)
+    hmc, info = jax.vmap(lambda key, chain: kernel(key, chain, log_density, size, identity, steps))(
+        keys, hmc
+    )
     accepted = jnp.nan_to_num(info.acceptance_rate)
     adapted = update(adaptation, accepted.mean())
     adaptation = jax.tree.map(lambda a, b: jnp.where(heat > 0, a, b), adapted, adaptation)
@@ -255,32 +257,22 @@ def _adapt(network: Network, sampler: Sampler, state: State, problem: Problem, h
 
 def _langevin_steps(network: Network, sampler: Sampler, problem: Problem, key, state: State):
     kernel = blackjax.sgmcmc.sgld.build_kernel()
-    precondition = state.precondition
-    if sampler.method == "langevin":
-        value = _full_energy(network, problem, precondition)
+    full = _full_energy(network, problem, state.precondition)
 
-        def gradient(position, minibatch):
-            del minibatch
-            return jax.tree.map(jnp.negative, jax.grad(value)(position))
+    def value(position, minibatch):
+        if sampler.method == "langevin":
+            return full(position)
+        x = {**position, "w": state.precondition @ position["w"]}
+        return minibatch_energy(network, x, minibatch, problem.train)
 
-    else:
-
-        def gradient(position, minibatch):
-            def value(position):
-                x = {**position, "w": precondition @ position["w"]}
-                return minibatch_energy(network, x, minibatch, problem.train)
-
-            return jax.tree.map(jnp.negative, jax.grad(value)(position))
+    def downhill(position, minibatch):
+        return jax.tree.map(jnp.negative, jax.grad(value)(position, minibatch))
 
     def one(key, position, step):
         key_batch, key_noise = jax.random.split(key)
-        minibatch = None
-        if sampler.method == "sgld":
-            rows = jax.random.randint(
-                key_batch, (sampler.batch,), 0, problem.sequences.shape[0]
-            )
-            minibatch = problem.sequences[rows]
-        return kernel(key_noise, position, gradient, minibatch, step)
+        size = (sampler.batch if sampler.method == "sgld" else 0,)
+        rows = jax.random.randint(key_batch, size, 0, len(problem.sequences))
+        return kernel(key_noise, position, downhill, problem.sequences[rows], step)
 
     def body(position, key):
         keys = jax.random.split(key, state.step.shape[0])

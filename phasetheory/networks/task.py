@@ -1,4 +1,4 @@
-"""The copy task as data: token sequences, their targets, and what a full-batch loss needs of them."""
+"""The copy task as data: sequences, targets, and what a full-batch loss needs of them."""
 
 import math
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class CopyTask:
     @cached_property
     def shift(self) -> np.ndarray:
         """The target matrix S of ``Y = S X``, shape (L, L); zero rows are not predicted."""
-        S = sum(np.roll(np.eye(self.L), k, axis=0) for k in range(1, self.ones + 1))
+        S = np.sum([np.roll(np.eye(self.L), k, 0) for k in range(1, self.ones + 1)], axis=0)
         return S if self.cyclic else np.where(np.arange(self.L)[:, None] < self.ones, 0.0, S)
 
     @cached_property
