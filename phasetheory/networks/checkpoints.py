@@ -44,7 +44,7 @@ def load(path: Path, run: dict[str, Any], like: Any) -> Any:
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             found = json.loads(str(file["run"]))
             leaves = [file[f"leaf{i}"] for i in range(len(file.files) - 1)]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

@@ -32,13 +32,14 @@ class Estimate:
 def estimate(values: np.ndarray) -> Estimate:
     """The mean of an observable over chains, shape (chains, draws).
 
-    Chains that do not move at all, that hold a value that is not finite or fewer than four draws
-    have not converged.
+    Chains with fewer than four draws, that do not move at all or that hold a value that is not
+    finite have not converged.
     """
     values = np.asarray(values, float)
+    if values.shape[1] < 4:
+        return Estimate(math.nan, math.inf, math.nan, math.inf, 0.0, False)
     mean, variance = float(np.mean(values)), float(np.var(values))
-    usable = np.isfinite(values).all() and values.shape[1] >= 4 and variance > 0
-    if not usable:
+    if not (np.isfinite(values).all() and variance > 0):
         return Estimate(mean, math.inf, variance, math.inf, 0.0, False)
     ess, rhat, error = (
         float(np.asarray(statistic(values, chain_axis=0, draw_axis=1)))
