@@ -4,6 +4,7 @@
 branch of minima and every transition of the global minimum, with its order decided from invariants.
 """
 
+from phasetheory.landscape.critical_end import CriticalEnd, critical_end
 from phasetheory.landscape.model import (
     BranchEnd,
     Crossover,
@@ -18,12 +19,14 @@ from phasetheory.landscape.phases import find_phases, lowest_minima, states_at
 
 __all__ = [
     "BranchEnd",
+    "CriticalEnd",
     "Crossover",
     "Landscape",
     "Phase",
     "PhaseReport",
     "State",
     "Transition",
+    "critical_end",
     "find_phases",
     "landscape_from_expression",
     "lowest_minima",
