@@ -57,14 +57,15 @@ def _field_bounds(setting: Setting, P_range: tuple[float, float]):
     With uniform tokens ``b_hat = P (1 - 1/V) w/(kappa L)`` and
     ``q_hat = P (1 - 1/V) (w^2 + V v)/(2 kappa L)``, where ``1 <= b`` and ``1 <= q <= L`` bound the
     eigenvalue ``w = lambda b/(1 + lambda q)`` of W and ``v = sigma_w^2/(1 + lambda q)``, and
-    Cauchy's inequality ``w <= sqrt(L)/2`` since ``q >= L (a^2 + (1-a)^2/(L-1))``.
+    Cauchy's inequality ``w <= sqrt(L)/2`` since ``q >= L (a^2 + (1-a)^2/(L-1))``. The lower bounds, which wide priors
+    come close to at small P, are halved.
     """
     V, L = setting.V, setting.L
     low, high = (P * setting.var_w / (V * setting.kappa * L) for P in P_range)
     # other probabilities than uniform ones: fields shrink with the share of what can be learnt
     share = 1 - 1 / V if setting.tokens is None else 1 / (2 * V)
-    b_range = (share * low / (1 + low * L), 1 + math.sqrt(L) / 2)
-    q_low = share * V * setting.var_w / (2 * (1 + high * L))
+    b_range = (share * low / (2 * (1 + low * L)), 1 + math.sqrt(L) / 2)
+    q_low = share * V * setting.var_w / (4 * (1 + high * L))
     q_high = (1 + math.sqrt(L) / 2) ** 2 / 2 + V * setting.var_w / (2 * (1 + low))
     return tuple((math.log(lo), math.log(hi)) for lo, hi in (b_range, (q_low, q_high)))
 

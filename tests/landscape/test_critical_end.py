@@ -91,13 +91,6 @@ def test_a_stiff_coordinate_shifts_the_end():
     check(critical_end(at, (-2.0, 0.0)), -1.0, 0.0, [0.0, -0.005])
 
 
-def attention(level, L, V, P_range):
-    def at(var_g):
-        return copy_landscape("softmax", Setting(L=L, V=V, var_g=var_g), level, P_range)
-
-    return at
-
-
 def test_softmax_attention_at_tree():
     """The end along var_w, against S' = S'' = S''' = 0 in h on the action written anew."""
     L, V = 16, 4
@@ -127,10 +120,14 @@ def test_softmax_attention_at_tree():
 
 @pytest.mark.slow
 def test_softmax_attention_at_meanfield():
-    """At L = 32, V = 4 the line ends between var_g = 1 and 4; the finder agrees on both sides."""
-    at = attention("meanfield", 32, 4, (100.0, 1000.0))
+    """At L = 20, V = 4 the line ends between var_g = 1 and 4; the finder agrees on both sides."""
+
+    def at(var_g):
+        setting = Setting(L=20, V=4, var_g=var_g)
+        return copy_landscape("softmax", setting, "meanfield", (50.0, 800.0))
+
     found = critical_end(at, (1.0, 4.0), tolerance=1e-6)
-    assert 1.2 < found.parameter < 3.8
+    assert found.parameter == pytest.approx(2.46, abs=0.02)
     beyond = find_phases(at(found.parameter * 1.03)).transitions
     assert [t.order for t in beyond] == ["first"]
     assert beyond[0].control == pytest.approx(found.control, rel=0.03)
