@@ -57,8 +57,8 @@ def _field_bounds(setting: Setting, P_range: tuple[float, float]):
     With uniform tokens ``b_hat = P (1 - 1/V) w/(kappa L)`` and
     ``q_hat = P (1 - 1/V) (w^2 + V v)/(2 kappa L)``, where ``1 <= b`` and ``1 <= q <= L`` bound the
     eigenvalue ``w = lambda b/(1 + lambda q)`` of W and ``v = sigma_w^2/(1 + lambda q)``, and
-    Cauchy's inequality ``w <= sqrt(L)/2`` since ``q >= L (a^2 + (1-a)^2/(L-1))``. The lower bounds, which wide priors
-    come close to at small P, are halved.
+    Cauchy's inequality ``w <= sqrt(L)/2`` since ``q >= L (a^2 + (1-a)^2/(L-1))``. The lower
+    bounds, which wide priors come close to at small P, are halved.
     """
     V, L = setting.V, setting.L
     low, high = (P * setting.var_w / (V * setting.kappa * L) for P in P_range)
