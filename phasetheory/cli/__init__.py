@@ -14,6 +14,7 @@ from phasetheory import __version__
 from phasetheory.cli.latex import latex
 from phasetheory.cli.phases import phases
 from phasetheory.cli.scaling import scaling
+from phasetheory.cli.validate import validate
 from phasetheory.errors import PhaseTheoryError
 
 
@@ -26,6 +27,7 @@ def app() -> None:
 
 app.add_command(phases)
 app.add_command(scaling)
+app.add_command(validate)
 app.add_command(latex)
 
 

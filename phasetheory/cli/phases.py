@@ -1,11 +1,11 @@
 """``phasetheory phases``: all phases and transitions along one control parameter."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from phasetheory.cli.parsing import parse_numbers, parse_range
+from phasetheory.cli.setting import read_setting, setting_options
 from phasetheory.errors import InputError
 from phasetheory.files import check_file, output_folder, write_json
 
@@ -14,20 +14,7 @@ ATTENTIONS = ("linear", "softmax")
 
 @click.command()
 @click.argument("target", metavar="(linear|softmax|FILE.toml)")
-@click.option("-L", "length", type=int, help="Sequence length.  [default: 64]")
-@click.option("-V", "symbols", type=int, help="Number of token symbols.  [default: 16]")
-@click.option("--kappa", type=float, help="Ridge, or temperature of the posterior.  [default: 1]")
-@click.option("--var-g", type=float, help="Prior variance of the attention logits.  [default: 1]")
-@click.option("--var-w", type=float, help="Prior variance of the entries of W.  [default: 1]")
-@click.option("--ones", type=int, help="Number of tokens that the target sums.  [default: 1]")
-@click.option(
-    "-N", "--head-dimension", type=int, help="Head dimension, at level map.  [default: infinite]"
-)
-@click.option(
-    "--tokens",
-    metavar="uniform|zipf:EXPONENT|FILE",
-    help="Probabilities of the symbols; FILE holds counts, one a line.  [default: uniform]",
-)
+@setting_options
 @click.option(
     "--level",
     type=click.Choice(["tree", "map", "meanfield"]),
@@ -76,18 +63,11 @@ def _landscape(target: str, range_, setting: dict):
     """The landscape, and the probabilities of its symbols where they are not uniform."""
     given = {name: value for name, value in setting.items() if value is not None}
     if target in ATTENTIONS:
-        from phasetheory.copytask import Setting, landscape, parse_tokens
+        from phasetheory.copytask import landscape
 
-        names = {"length": "L", "symbols": "V"}
         level = given.pop("level", "tree")
-        values: dict[str, Any] = {
-            str(names.get(name, name)): value for name, value in given.items()
-        }
-        tokens = parse_tokens(values.get("tokens", "uniform"), values.get("V"))
-        if tokens is not None:
-            values["V"] = len(tokens)
-        task = Setting(**{**values, "tokens": tokens})
-        return landscape(target, task, level, range_), tokens
+        task = read_setting(given)
+        return landscape(target, task, level, range_), task.tokens
     if given:
         option = {"length": "-L", "symbols": "-V"}.get(next(iter(given)))
         option = option or f"--{next(iter(given)).replace('_', '-')}"

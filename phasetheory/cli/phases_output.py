@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from phasetheory import __version__
+from phasetheory.cli import terminal
 from phasetheory.landscape.model import PhaseReport, State, Transition
 
 METHOD = (
@@ -128,9 +126,7 @@ def as_json(report: PhaseReport, equilibrium: list[list[State]]) -> dict[str, An
 
 def print_report(report: PhaseReport, equilibrium: list[list[State]], files: list[Path]) -> None:
     """Tables of transitions, phases, crossovers and states, for a terminal."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal or console.width < 60:  # narrower tables would be cut to nothing
-        console = Console(highlight=False, markup=False, emoji=False, width=120)
+    console = terminal.console()
     landscape = report.landscape
     low, high = landscape.control_range
     settings = ", ".join(f"{name} = {value:.6g}" for name, value in landscape.parameters.items())
@@ -153,18 +149,9 @@ def print_report(report: PhaseReport, equilibrium: list[list[State]], files: lis
         console.print(f"wrote {path}", soft_wrap=True)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, title_style="bold")
-    for name in columns:
-        table.add_column(
-            Text(name), justify="left" if name in ("order", "phases", "what") else "right"
-        )
-    return table
-
-
 def _transitions(report: PhaseReport) -> Table:
     u = report.landscape.control
-    table = _table(
+    table = terminal.table(
         "Transitions of the equilibrium",
         *("order", u, "± error", "phases", "jump", "spinodals", "barrier"),
     )
@@ -184,7 +171,7 @@ def _transitions(report: PhaseReport) -> Table:
 
 def _sides(report: PhaseReport) -> Table:
     names = report.landscape.order_parameters
-    table = _table("Order parameters at the transitions", "phases", "at", *names)
+    table = terminal.table("Order parameters at the transitions", "phases", "at", *names)
     for t in report.transitions:
         for phase, side in ((t.low_phase, t.low), (t.high_phase, t.high)):
             place = f"{report.landscape.control} = {t.control:.7g}"
@@ -193,7 +180,7 @@ def _sides(report: PhaseReport) -> Table:
 
 
 def _crossovers(report: PhaseReport) -> Table:
-    table = _table("Crossovers (no transitions)", "what", report.landscape.control)
+    table = terminal.table("Crossovers (no transitions)", "what", report.landscape.control)
     for c in report.crossovers:
         table.add_row(c.definition, f"{c.control:.6g}")
     return table
@@ -201,7 +188,9 @@ def _crossovers(report: PhaseReport) -> Table:
 
 def _phases(report: PhaseReport) -> Table:
     u = report.landscape.control
-    table = _table("Phases (minima of the action)", "phases", f"{u} from", f"{u} to", "copies")
+    table = terminal.table(
+        "Phases (minima of the action)", "phases", f"{u} from", f"{u} to", "copies"
+    )
     for p in report.phases:
         ends = [f"{e.control:.7g} ({e.kind})" for e in p.ends]
         table.add_row(p.id, *ends, str(p.multiplicity))
@@ -225,7 +214,7 @@ def _observables(report: PhaseReport, states: list[State]) -> Table:
 
 def _state_table(report: PhaseReport, title: str, states, names, rows) -> Table:
     control = f"{report.landscape.control} = {states[0].control:g}" if states else ""
-    table = _table(f"{title} at {control}", "what", "phases", *names)
+    table = terminal.table(f"{title} at {control}", "what", "phases", *names)
     for i, (s, values) in enumerate(zip(states, rows, strict=True)):
         kind = "metastable" if i else "equilibrium"
         table.add_row(kind, s.phase, *(_number(float(value)) for value in values))

@@ -50,7 +50,8 @@ def scaling(
     between = parse_range(range_)
     with output_folder(out) as folder:
         check_file(json_)
-        from phasetheory.cli.scaling_output import as_json, print_report, progress
+        from phasetheory.cli.scaling_output import as_json, print_report
+        from phasetheory.cli.terminal import progress
         from phasetheory.copytask.scaling import regime_map, scaling
         from phasetheory.copytask.setting import Setting
         from phasetheory.copytask.thresholds import BATCHED_LEVELS

@@ -2,18 +2,12 @@
 
 import json
 import math
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
 from phasetheory import __version__
-from phasetheory.cli.phases_output import _table
+from phasetheory.cli import terminal
 from phasetheory.copytask.scaling import COSTS, Curve, ScalingReport
 
 METHOD = (
@@ -28,15 +22,6 @@ def schema() -> dict[str, Any]:
     """The JSON schema of `as_json`."""
     text = resources.files("phasetheory.cli").joinpath("scaling.schema.json").read_text()
     return json.loads(text)
-
-
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal's standard error, nothing elsewhere."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, advance=done, total=total)
 
 
 def as_json(report: ScalingReport) -> dict[str, Any]:
@@ -113,9 +98,7 @@ def _known(value) -> float | None:
 
 def print_report(report: ScalingReport, files: list[Path]) -> None:
     """Tables of points and fits for a terminal."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal or console.width < 60:  # narrower tables would be cut to nothing
-        console = Console(highlight=False, markup=False, emoji=False, width=120)
+    console = terminal.console()
     fixed = report.settings[0]
     settings = ", ".join(
         f"{name} = {getattr(fixed, name):.6g}"
@@ -139,7 +122,7 @@ def print_report(report: ScalingReport, files: list[Path]) -> None:
 
 def _points(report: ScalingReport, curve: Curve):
     found, (name, closed) = curve.found, next(iter(curve.closed.items()))
-    table = _table(
+    table = terminal.table(
         f"{curve.quantity}; closed form: {name}",
         *("order", report.over, "P*", "± error", "closed", "P*/closed", "local exponent"),
         "decides",
@@ -159,7 +142,7 @@ def _points(report: ScalingReport, curve: Curve):
 
 
 def _fits(curve: Curve):
-    table = _table(f"{curve.quantity}: fitted exponents", "what", "exponent", "interval")
+    table = terminal.table(f"{curve.quantity}: fitted exponents", "what", "exponent", "interval")
     for fit in curve.fits:
         low, high = fit.interval
         table.add_row(fit.name, f"{fit.exponent:.4f}", f"{low:.4f} … {high:.4f}")

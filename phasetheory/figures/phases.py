@@ -177,9 +177,9 @@ def _lowest(report: PhaseReport, control: np.ndarray) -> np.ndarray:
     return np.min(values, axis=0)
 
 
-def _mark_transitions(report: PhaseReport, top, bottom) -> None:
+def _mark_transitions(report: PhaseReport, top, *others) -> None:
     for t in report.transitions:
-        for axis in (top, bottom):
+        for axis in (top, *others):
             axis.axvline(t.control, color="0.35", linewidth=1.0)
             for spinodal in t.spinodals:
                 if spinodal is not None:

@@ -44,10 +44,11 @@ def load(path: Path, run: dict[str, Any], like: Any) -> Any:
     if not path.exists():
         return None
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        # a file that is no archive is closed by its own handle
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             found = json.loads(str(file["run"]))
             leaves = [file[f"leaf{i}"] for i in range(len(file.files) - 1)]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read the checkpoint {path}: {error}") from None
     if found != run:
         names = sorted(n for n in {*found, *run} if found.get(n) != run.get(n))

@@ -94,6 +94,7 @@ class State(NamedTuple):
     accepted: Float[Array, " chains"]
 
 
+@partial(jax.jit, static_argnames=("network", "sampler"))
 def initial_state(
     network: Network, sampler: Sampler, starts: Parameters, problem: Problem
 ) -> State:
@@ -110,6 +111,20 @@ def initial_state(
     inverse = jnp.linalg.inv(K)
     position = {**starts, "w": jax.vmap(lambda w: inverse @ w)(starts["w"])}
     return State(position, (), jnp.zeros(chains), K, ones)
+
+
+def carried(
+    network: Network, sampler: Sampler, state: State, before: Problem, problem: Problem
+) -> State:
+    """Chains that go on, from where they stand, on other data; their steps adapt again in warm-up.
+
+    Args:
+        before: the data that they have run on.
+    """
+    # the key is of no consequence: HMC's new state leaves the weights out again
+    return initial_state(
+        network, sampler, parameters(network, sampler, state, before, jax.random.key(0)), problem
+    )
 
 
 def parameters(network: Network, sampler: Sampler, state: State, problem: Problem, key: Array):
