@@ -116,7 +116,8 @@ def _on_cluster(plan: Plan, waiting, scheduler: str | None, workers: int) -> Gen
     except ImportError:
         raise InputError("worker processes need Dask: pip install 'phasetheory[cluster]'") from None
     # what it would print of a lost connection, with tracebacks, is said in one sentence here
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    for name in [n for n in logging.root.manager.loggerDict if n.startswith("distributed")]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     where = scheduler or "of the local workers"
     with contextlib.ExitStack() as stack:
         try:
@@ -160,6 +161,6 @@ def _on_cluster(plan: Plan, waiting, scheduler: str | None, workers: int) -> Gen
             distributed.scheduler.KilledWorker,
         ) as error:
             raise InputError(
-                f"the Dask scheduler {where} was lost ({error or type(error).__name__}); finished "
-                "points are kept: give the same command again"
+                f"the Dask scheduler {where} was lost ({type(error).__name__}); finished points are "
+                "kept: give the same command again"
             ) from None
