@@ -161,6 +161,6 @@ def _on_cluster(plan: Plan, waiting, scheduler: str | None, workers: int) -> Gen
             distributed.scheduler.KilledWorker,
         ) as error:
             raise InputError(
-                f"the Dask scheduler {where} was lost ({type(error).__name__}); finished points are "
-                "kept: give the same command again"
+                f"the Dask scheduler {where} was lost ({type(error).__name__}); finished points "
+                "are kept: give the same command again"
             ) from None
