@@ -16,6 +16,7 @@ from phasetheory.landscape.model import (
 )
 from phasetheory.landscape.own import landscape_from_expression
 from phasetheory.landscape.phases import find_phases, lowest_minima, states_at
+from phasetheory.landscape.tricritical import TricriticalPoint, tricritical_point
 
 __all__ = [
     "BranchEnd",
@@ -26,9 +27,11 @@ __all__ = [
     "PhaseReport",
     "State",
     "Transition",
+    "TricriticalPoint",
     "critical_end",
     "find_phases",
     "landscape_from_expression",
     "lowest_minima",
     "states_at",
+    "tricritical_point",
 ]

@@ -2,7 +2,8 @@
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +52,27 @@ def landscape_from_expression(
     for needed in (*variables, control):
         if needed not in used:
             raise InputError(f"the action does not depend on {needed!r}")
-    compiled = lower(formula, [sp.Symbol(name, real=True) for name in names])
-    n = len(variables)
-
-    def action(x, u, theta):
-        return compiled(*(x[i] for i in range(n)), u, *(theta[i] for i in range(len(parameters))))
-
     return Landscape(
         name=name,
         variables=tuple(variables),
         control=control,
-        action=action,
+        action=_action(formula, tuple(names), len(variables)),
         bounds=tuple((float(bounds[v][0]), float(bounds[v][1])) for v in variables),
         control_range=(float(control_range[0]), float(control_range[1])),
         control_scale=control_scale,
         parameters=parameters,
     )
+
+
+@lru_cache(maxsize=64)
+def _action(formula: sp.Expr, names: tuple[str, ...], n: int) -> Callable:
+    """One function per formula, so that code compiled for it serves all values of parameters."""
+    compiled = lower(formula, [sp.Symbol(name, real=True) for name in names])
+
+    def action(x, u, theta):
+        return compiled(*(x[i] for i in range(n)), u, *theta[: len(names) - n - 1])
+
+    return action
 
 
 def load_landscape(path: Path, control_range: tuple[float, float] | None = None) -> Landscape:

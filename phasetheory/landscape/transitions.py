@@ -216,7 +216,7 @@ def _continuous(kern, chart, branches, i, j) -> Event:
     # on the branch that stays smooth (the symmetric one) the end is exact to the last digit
     at, smooth, node = min(sides, key=lambda side: float(np.linalg.norm(side[1].y_dot[side[2]])))
     y = smooth.y[node] + (at.t - smooth.t[node]) * smooth.y_dot[node]
-    order, quartic = _landau(kern, chart, y, at.t, float(smooth.eigenvalues.max()))
+    order, quartic = landau(kern, chart, y, at.t, float(smooth.eigenvalues.max()))
     return Event(
         t=at.t,
         error=at.error,
@@ -230,7 +230,7 @@ def _continuous(kern, chart, branches, i, j) -> Event:
     )
 
 
-def _landau(kern, chart: Chart, y, t: float, stiffness: float) -> tuple[Order, float]:
+def landau(kern, chart: Chart, y, t: float, stiffness: float) -> tuple[Order, float]:
     """Order of a continuous transition at (y, t) from the quartic form of the soft directions.
 
     Soft are the directions whose eigenvalue vanishes beside `stiffness`; the others are eliminated:
