@@ -11,6 +11,7 @@ import sys
 import click
 
 from phasetheory import __version__
+from phasetheory.cli.diagram import diagram
 from phasetheory.cli.latex import latex
 from phasetheory.cli.phases import phases
 from phasetheory.cli.scaling import scaling
@@ -26,6 +27,7 @@ def app() -> None:
 
 
 app.add_command(phases)
+app.add_command(diagram)
 app.add_command(scaling)
 app.add_command(validate)
 app.add_command(latex)

@@ -50,7 +50,7 @@ ROUGH = 30
 #: settings per compiled call, for few and for many settings
 BATCHES = (32, 512)
 _PARAMETERS = (sym.L, sym.V, sym.kappa, sym.sigma_g, sym.sigma_w)
-_NOTHING = (0, math.nan, math.nan, *(np.full(2, np.nan) for _ in range(3)))
+_NOTHING = (0, math.nan, math.nan, *(np.full(2, np.nan) for _ in range(3)), math.nan)
 _CODES = ("not_found", "first", "second", "crossover")
 
 
@@ -67,6 +67,7 @@ class Thresholds:
         low, high: (N, m) the state on both sides of a jump, `names` in order; equal where the
             change is continuous. NaN where a level without a batched solver does not report them.
         spinodals: (N, 2) where the high state appears and the low one vanishes; NaN unless first.
+        barrier: (N,) action of the saddle above that of both states, in nats; NaN unless first.
         problems: (N,) why a point was not found, else "".
     """
 
@@ -79,6 +80,7 @@ class Thresholds:
     low: np.ndarray
     high: np.ndarray
     spinodals: np.ndarray
+    barrier: np.ndarray
     problems: np.ndarray
 
     @property
@@ -133,7 +135,7 @@ def thresholds(
 
 
 def _collect(attention, level, quantity, points) -> Thresholds:
-    codes, P, error, low, high, spinodals, problems = zip(*points, strict=True)
+    codes, P, error, low, high, spinodals, barrier, problems = zip(*points, strict=True)
     return Thresholds(
         attention,
         level,
@@ -144,6 +146,7 @@ def _collect(attention, level, quantity, points) -> Thresholds:
         np.array(low, float),
         np.array(high, float),
         np.array(spinodals, float),
+        np.array(barrier, float),
         np.array(problems),
     )
 
@@ -167,7 +170,7 @@ def _in_batches(kernel: Callable, settings: Sequence[Setting], report) -> list[t
 
 @cache
 def _kernel(attention: str, level: str, quantity: str) -> Callable:
-    """From theta (N, 5) to code, P, error, low, high, spinodals, each with N first."""
+    """From theta (N, 5) to code, P, error, low, high, spinodals, barrier, each with N first."""
     solve = {
         ("linear", "onset"): _onset,
         ("linear", "copying"): _linear_copying,
@@ -212,7 +215,7 @@ def _onset(level: str, theta):
     # the action is even, so the stiff direction does not change the quartic coefficient
     found = (along(4) > 0) & jnp.isfinite(P)
     zero = jnp.zeros(2)
-    return jnp.where(found, 2, 0), P, P * error, zero, zero, jnp.full(2, jnp.nan)
+    return jnp.where(found, 2, 0), P, P * error, zero, zero, jnp.full(2, jnp.nan), jnp.nan * P
 
 
 def _onset_root(level: str, theta):
@@ -335,7 +338,7 @@ def _linear_copying(level: str, theta):
     merged &= jnp.max(jnp.where(followed, slopes, 0.0)) > 1
     code = jnp.where(merged, -1, jnp.where(ok & jnp.any(inner), 3, 0))
     place = jnp.stack([jnp.exp(y[0]), jnp.exp(s)])
-    return code, P, P * error, place, place, jnp.full(2, jnp.nan)
+    return code, P, P * error, place, place, jnp.full(2, jnp.nan), jnp.nan * P
 
 
 def _peak_error(bends, ends, slope):
@@ -415,7 +418,8 @@ def _softmax_copying(level: str, theta):
     low, high = (jnp.stack([weights(h, theta)[0], h]) for h in (out["low"], out["high"]))
     ok = (folds <= 1) & (slopes[0] > 0) & (slopes[-1] > 0) & jnp.isfinite(P)
     code = jnp.where(folded, 1, 3)
-    return jnp.where(ok, code, 0), P, P * out["error"], low, high, unit * out["spinodals"]
+    code = jnp.where(ok, code, 0)
+    return code, P, P * out["error"], low, high, unit * out["spinodals"], out["barrier"]
 
 
 def _coexistence(curve, coefficients, action, theta, brackets, top):
@@ -440,6 +444,8 @@ def _coexistence(curve, coefficients, action, theta, brackets, top):
 
     u = _root(gap, 1.0, lowest, highest)
     low, high = minima(u, 52)
+    powers = jnp.exp(n * u)
+    saddle = _root(lambda h: jnp.dot(coefficients(h, theta), powers), -1.0, ends[0], ends[1])
     rates = [jax.jvp(lambda u, h=h: action(h, u), (u,), (1.0,))[1] for h in (low, high)]
     error = 8 * EPS * (1 + jnp.abs(action(low, u))) / jnp.abs(rates[1] - rates[0])
     return {
@@ -448,6 +454,7 @@ def _coexistence(curve, coefficients, action, theta, brackets, top):
         "low": low,
         "high": high,
         "spinodals": jnp.exp(jnp.stack([lowest, highest])),
+        "barrier": action(saddle, u) - action(low, u),
     }
 
 
@@ -467,7 +474,14 @@ def _steepest(at, weights, grid, slopes):
     h = _root(bend, -1.0, *ends)
     u, slope, _ = at(h)
     error = _peak_error(jax.vmap(bend)(ends), ends, slope)
-    return {"u": u, "error": error, "low": h, "high": h, "spinodals": jnp.full(2, jnp.nan)}
+    return {
+        "u": u,
+        "error": error,
+        "low": h,
+        "high": h,
+        "spinodals": jnp.full(2, jnp.nan),
+        "barrier": jnp.nan * u,
+    }
 
 
 # Any level
@@ -492,7 +506,9 @@ def _by_finder(attention: str, setting: Setting, level: str, quantity: str) -> t
             if t.order == wanted:
                 spinodals = [math.nan if s is None else s for s in t.spinodals]
                 code = _CODES.index(wanted)
-                return code, t.control, t.control_error, pick(t.low), pick(t.high), spinodals, ""
+                barrier = math.nan if t.barrier is None or t.order != "first" else t.barrier
+                sides = pick(t.low), pick(t.high)
+                return code, t.control, t.control_error, *sides, spinodals, barrier, ""
     if crossing or attention == "softmax":
         name = "c_G" if crossing else report.landscape.jump_parameters[0]
         for c in report.crossovers:

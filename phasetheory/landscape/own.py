@@ -85,8 +85,17 @@ def load_landscape(path: Path, control_range: tuple[float, float] | None = None)
     Raises:
         InputError: naming the file and the entry that is missing or wrong.
     """
+    return landscape_from_text(read_text(path), path.stem, control_range, str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of an action.
+
+    Raises:
+        InputError: saying why it cannot be read.
+    """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(
             f"there is no file {path} (and it is neither linear nor softmax)"
@@ -95,12 +104,23 @@ def load_landscape(path: Path, control_range: tuple[float, float] | None = None)
         raise InputError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, endless numbers, deep nesting
-        raise InputError(f"{path} is not valid TOML: {error}") from None
+
+
+def landscape_from_text(
+    text: str,
+    name: str,
+    control_range: tuple[float, float] | None = None,
+    source: str = "the action",
+) -> Landscape:
+    """As `load_landscape`, from the content of the file; `source` is named in complaints."""
     try:
-        return _from_tables(content, path.stem, control_range)
+        content = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, endless numbers, deep nesting
+        raise InputError(f"{source} is not valid TOML: {error}") from None
+    try:
+        return _from_tables(content, name, control_range)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{source}: {error}") from None
 
 
 _ACTION_KEYS = {"expression", "variables", "control", "parameters", "bounds", "name"}

@@ -20,11 +20,13 @@ class Result:
         name: of the array.
         description: what it is, with its unit.
         dtype: of NumPy, a number.
+        optional: whether a point without it (NaN) can be done.
     """
 
     name: str
     description: str = ""
     dtype: str = "float64"
+    optional: bool = False
 
 
 @dataclass(frozen=True)

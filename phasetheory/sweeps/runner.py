@@ -86,7 +86,8 @@ def compute(plan: Plan, indices: np.ndarray) -> tuple[dict[str, np.ndarray], dic
 
 
 def _checked(plan: Plan, found: dict[str, Any], indices: np.ndarray):
-    """Results in their types; a NaN in a point that is called done makes it failed."""
+    """Results in their types; where a point is called done and lacks one, it has failed."""
+    required = {r.name for r in plan.results if not r.optional}
     missing = {r.name for r in plan.results} - set(found)
     if missing:
         raise InputError(f"{plan.function} gives no {', '.join(sorted(missing))}")
@@ -97,7 +98,7 @@ def _checked(plan: Plan, found: dict[str, Any], indices: np.ndarray):
     status = np.array(np.broadcast_to(found.get("status", Status.done), indices.shape))
     sentences = {}
     for name, values in results.items():
-        if values.dtype.kind == "f":
+        if values.dtype.kind == "f" and name in required:
             for k in np.flatnonzero((status == Status.done) & np.isnan(values)):
                 status[k] = Status.failed
                 sentences[int(indices[k])] = f"{name} is not a number"
