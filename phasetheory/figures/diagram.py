@@ -145,7 +145,7 @@ def _map(result) -> Figure:
             if value is None or np.isclose(end.at[names[2]], value)
         )
         if ends:
-            axes.plot(*zip(*ends, strict=True), "-o", color="#d1495b", ms=4, mec="k", mew=0.5)
+            axes.plot(*zip(*ends, strict=True), "o", color="#d1495b", ms=4, mec="k", mew=0.5)
         for axis, values in ((axes.xaxis, x), (axes.yaxis, y)):
             if _log(values):
                 axis.axes.set(**{f"{axis.axis_name}scale": "log"})
@@ -163,7 +163,7 @@ def _map(result) -> Figure:
             handles.append(Patch(facecolor="w", edgecolor="k", hatch=hatch, label=label))
     if result.ends:
         handles.append(
-            Line2D([], [], color="#d1495b", marker="o", mec="k", label="critical ends, solved for")
+            Line2D([], [], ls="", color="#d1495b", marker="o", mec="k", label="critical ends")
         )
     figure.suptitle(result.title, fontsize=10)
     figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
