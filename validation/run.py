@@ -1,4 +1,4 @@
-"""Redo a recorded study: ``python validation/run.py [NAME ...]``; without a name, all of them.
+"""Redo recorded studies: ``python validation/run.py [NAME | NAME/RUN ...]``; by default all.
 
 Each run of `studies.toml` leaves its JSON and figure in ``validation/NAME/``.
 """
@@ -30,10 +30,12 @@ def redo(name: str, runs: dict[str, str]) -> None:
 
 def main(names: list[str]) -> None:
     studies = tomllib.loads((FOLDER / "studies.toml").read_text())
-    for name in names or studies:
-        if name not in studies:
-            raise SystemExit(f"the studies are {', '.join(studies)}, not {name}")
-        redo(name, studies[name]["runs"])
+    for given in names or studies:
+        name, _, part = given.partition("/")
+        if name not in studies or (part and part not in studies[name]["runs"]):
+            raise SystemExit(f"there is no study {given}; the studies are {', '.join(studies)}")
+        runs = studies[name]["runs"]
+        redo(name, {part: runs[part]} if part else runs)
 
 
 if __name__ == "__main__":
