@@ -15,16 +15,43 @@ from phasetheory.networks import (
     train,
 )
 
+
+def differs(*values, why):
+    """A row of the note that our unbiased samples contradict; the test fails if they no longer do."""
+    return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=why))
+
+
 #: attention, L, var_g, P and the sampled column; one data set, Langevin chains
 SAMPLED = [
-    ("linear", 16, 1.0, 200, {"alpha": 0.194, "c_G": 0.006}),
+    differs(
+        "linear",
+        16,
+        1.0,
+        200,
+        {"alpha": 0.194, "c_G": 0.006},
+        why="HMC: c_G 0.0090 +- 0.0002 (alpha 0.1990 agrees); meanfield 0.0095",
+    ),
     ("linear", 16, 1.0, 300, {"alpha": 0.250, "c_G": 0.025}),
-    ("linear", 16, 1.0, 500, {"alpha": 0.302, "c_G": 0.118}),
+    differs(
+        "linear",
+        16,
+        1.0,
+        500,
+        {"alpha": 0.302, "c_G": 0.118},
+        why="HMC: alpha 0.2865 +- 0.0006, c_G 0.1260; meanfield 0.2843, 0.1279",
+    ),
     ("softmax", 16, 1.0, 200, {"a": 0.127}),
     ("softmax", 16, 1.0, 300, {"a": 0.334}),
     ("softmax", 16, 1.0, 500, {"a": 0.455}),
     ("softmax", 16, 1.0, 1000, {"a": 0.556}),
-    ("softmax", 32, 4.0, 300, {"a": 0.040}),
+    differs(
+        "softmax",
+        32,
+        4.0,
+        300,
+        {"a": 0.040},
+        why="HMC: a 0.0441 +- 0.0004; rows copy for short times, which Langevin chains see late",
+    ),
     ("softmax", 32, 4.0, 450, {"a": 0.432}),
     ("softmax", 32, 4.0, 600, {"a": 0.552}),
     ("softmax", 32, 4.0, 1500, {"a": 0.698}),
