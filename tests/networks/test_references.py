@@ -17,7 +17,7 @@ from phasetheory.networks import (
 
 
 def differs(*values, why):
-    """A row of the note that our unbiased samples contradict; the test fails if they no longer do."""
+    """A row of the note that unbiased samples contradict; the test fails where they do not."""
     return pytest.param(*values, marks=pytest.mark.xfail(strict=True, reason=why))
 
 
