@@ -29,7 +29,7 @@ SAMPLED = [
         1.0,
         200,
         {"alpha": 0.194, "c_G": 0.006},
-        why="HMC: c_G 0.0090 +- 0.0002 (alpha 0.1990 agrees); meanfield 0.0095",
+        why="HMC: alpha 0.1997, c_G 0.0090 +- 0.0002; meanfield 0.2041, 0.0095",
     ),
     ("linear", 16, 1.0, 300, {"alpha": 0.250, "c_G": 0.025}),
     differs(
