@@ -28,7 +28,7 @@ LARGEST_CORRECTION = 0.3
 
 @dataclass(frozen=True)
 class Root:
-    """A solution of square equations: z (N,), and a bound on the numerical error of each unknown."""
+    """A solution of square equations: z (N,), and a bound on the error of each unknown."""
 
     z: np.ndarray
     error: np.ndarray

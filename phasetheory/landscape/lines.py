@@ -11,6 +11,7 @@ soft curvature and reduced fourth derivative vanish).
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
@@ -62,7 +63,8 @@ class LineEvent:
     ``tricritical``: a line of second order goes over into one of first order; ``border``: the line
     leaves the range of the control or of the parameter; ``bounds``: a state leaves the box;
     ``closed``: the line returns to its start; ``unstable``: a state stops being a minimum in
-    another direction; ``lost``: the line could not be followed further.
+    another direction; ``lost``: the line could not be followed further. A spinodal line that runs
+    into a tricritical point meets its mirror image there, and is ``lost`` just before it.
 
     Attributes:
         parameter, parameter_error: the second parameter, and a bound on its numerical error.
@@ -124,7 +126,8 @@ def trace(
             bounds and arrays hold for the whole range.
         parameter: name of the second parameter, one of the landscape's.
         between: lowest and highest value of it.
-        kind: "first-order": two minima of equal action; "spinodal": a minimum and a saddle merge;
+        kind: "first-order": two minima of equal action; "spinodal": a minimum and a saddle merge
+            (where a symmetric minimum becomes unstable without one, there is no such line);
             "second-order": a symmetric minimum loses its stability, the quartic coefficient being
             positive.
         scale: whether steps are even in the parameter or in its logarithm.
@@ -173,7 +176,9 @@ def trace(
 
 def _check(landscape: Landscape, parameter: str, between, kind: str, scale: str) -> None:
     if kind not in KINDS:
-        raise InputError(f"the kind of line is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind!r}")
+        raise InputError(
+            f"the kind of line is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind!r}"
+        )
     if parameter not in landscape.parameters:
         known = ", ".join(landscape.parameters) or "none"
         raise InputError(f"{parameter!r} is no parameter of the action (known: {known})")
@@ -295,7 +300,8 @@ class _Follower:
         function = getattr(self.compiled, name.replace(" ", "_").replace("-", "_"))
 
         def evaluate(z):
-            return tuple(np.asarray(part) for part in function(z, border, self.chart))
+            F, J = function(z, border, self.chart)
+            return np.asarray(F), np.asarray(J)
 
         return evaluate
 
@@ -424,7 +430,9 @@ class _Follower:
     def inside(self, z) -> bool:
         box = np.tile(np.asarray(self.solution.chart.box), (self.states, 1))
         y, place = z[: self.place], z[self.place : self.place + 2]
-        return bool(((y >= box[:, 0]) & (y <= box[:, 1])).all() and (np.abs(place - 0.5) <= 0.5).all())
+        return bool(
+            ((y >= box[:, 0]) & (y <= box[:, 1])).all() and (np.abs(place - 0.5) <= 0.5).all()
+        )
 
     def before(self, root: Root, other: Root, z) -> bool:
         return float(np.linalg.norm(root.z - z)) < float(np.linalg.norm(other.z - z))
@@ -479,8 +487,8 @@ class _Follower:
         y = (first + second) / 2
         apart = self.state(z, 1) - self.state(z, 0)
         skew = float(apart @ (self.state(z, 0) + self.state(z, 1) - 2 * y)) / d**2
-        aside = _Follower(self.plane, self.solution, "spinodal" if abs(skew) < 0.5 else "second-order")
         symmetric = abs(skew) >= 0.5
+        aside = _Follower(self.plane, self.solution, "second-order" if symmetric else "spinodal")
         if symmetric:
             # the symmetric state is the one that stays; it is exact
             still = 0 if skew > 0 else 1
@@ -503,7 +511,10 @@ class _Follower:
         """Coordinates (K, q, n) and order parameters (K, q, m) of the nodes."""
         x = nodes[:, : self.place].reshape(len(nodes), self.states, self.n)
         x = x * np.asarray(self.solution.chart.scale)
-        u, p = self.solution.control(nodes[:, self.place]), self.plane.value(nodes[:, self.place + 1])
+        u, p = (
+            self.solution.control(nodes[:, self.place]),
+            self.plane.value(nodes[:, self.place + 1]),
+        )
         if self.plane.landscape.observe is None:
             return x, x
         observe = _observe(self.plane.landscape.observe, self.plane.index)
@@ -537,7 +548,7 @@ class _Follower:
         t, s = self.solution.t_of(line.control), self.plane.s_of(line.parameter)
         nodes = np.column_stack([y, t, s, *([np.zeros(len(t))] * (z.size - place - 2))])
         value = z[place + 1]
-        for a, b in zip(nodes[:-1], nodes[1:], strict=True):
+        for a, b in pairwise(nodes):
             if (a[place + 1] - value) * (b[place + 1] - value) > 0 or a[place + 1] == b[place + 1]:
                 continue
             share = (value - a[place + 1]) / (b[place + 1] - a[place + 1])
@@ -575,7 +586,11 @@ def _systems(action: Callable, log: bool, index: int, log_parameter: bool) -> Si
         chart, (lo, hi) = line.chart, line.chart.control
         u = lo + (hi - lo) * z[-2]
         p = line.parameter[0] + (line.parameter[1] - line.parameter[0]) * z[-1]
-        theta = (*chart.theta[:index], jnp.exp(p) if log_parameter else p, *chart.theta[index + 1 :])
+        theta = (
+            *chart.theta[:index],
+            jnp.exp(p) if log_parameter else p,
+            *chart.theta[index + 1 :],
+        )
         return action(z[:-2] * chart.scale, jnp.exp(u) if log else u, theta) / chart.unit
 
     part = pieces(S)
