@@ -370,7 +370,7 @@ class _Follower:
             events=tuple(self.event(*found) for found in (*reversed(down_events), *up_events)),
         )
 
-    def march(self, z, along):
+    def march(self, z, along) -> tuple[list, list, tuple[EventKind, Root]]:
         """Nodes beyond z in one direction, the events among them, and the end, as (kind, root)."""
         origin, nodes, events, length = z, [], [], LARGEST_STEP / 4
         test = self.test(z)
@@ -437,7 +437,7 @@ class _Follower:
     def before(self, root: Root, other: Root, z) -> bool:
         return float(np.linalg.norm(root.z - z)) < float(np.linalg.norm(other.z - z))
 
-    def border(self, z, new):
+    def border(self, z, new) -> tuple[EventKind, Root] | None:
         """Where the step from z to new leaves the ranges or the box: (kind, root), or None."""
         box = np.tile(np.asarray(self.solution.chart.box), (self.states, 1))
         limits = np.vstack([box, [[0.0, 1.0], [0.0, 1.0]]])
@@ -469,7 +469,7 @@ class _Follower:
         near = np.linalg.norm(origin - z - share * way) < 0.1 * np.linalg.norm(way)
         return bool(0 <= share <= 1 and near)
 
-    def merged(self, nodes):
+    def merged(self, nodes) -> tuple[EventKind, Root] | None:
         """The end of a line of first order, once the states come close: (kind, root), or None."""
         if self.states == 1 or len(nodes) < 3:
             return None
