@@ -488,7 +488,8 @@ class _Follower:
         apart = self.state(z, 1) - self.state(z, 0)
         skew = float(apart @ (self.state(z, 0) + self.state(z, 1) - 2 * y)) / d**2
         symmetric = abs(skew) >= 0.5
-        aside = _Follower(self.plane, self.solution, "second-order" if symmetric else "spinodal")
+        kind: LineKind = "second-order" if symmetric else "spinodal"
+        aside = _Follower(self.plane, self.solution, kind)
         if symmetric:
             # the symmetric state is the one that stays; it is exact
             still = 0 if skew > 0 else 1
