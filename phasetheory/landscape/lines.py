@@ -266,7 +266,8 @@ class _Follower:
 
     def __init__(self, plane: _Plane, solution: Solution, kind: LineKind):
         landscape = plane.landscape
-        self.plane, self.solution, self.kind = plane, solution, kind
+        self.plane, self.solution = plane, solution
+        self.kind: LineKind = kind
         self.chart = _LineChart(solution.chart, plane.ends)
         self.compiled = _systems(
             landscape.action, landscape.control_scale == "log", plane.index, plane.log
