@@ -19,8 +19,9 @@ from scipy.optimize import brentq
 
 from phasetheory._jax import jit_small
 from phasetheory.errors import ActionError, InputError
+from phasetheory.landscape.defining import pieces
 from phasetheory.landscape.kernels import Chart
-from phasetheory.landscape.model import Landscape
+from phasetheory.landscape.model import Landscape, PhaseReport, Transition
 from phasetheory.landscape.phases import find_phases
 from phasetheory.landscape.search import in_batches
 from phasetheory.landscape.solution import Solution
@@ -117,18 +118,27 @@ def _first_order_side(family, low: float, high: float):
     if None in found[0].spinodals:
         raise InputError(f"at {here:g} a spinodal lies outside the range of the control; widen it")
     there = high if here == low else low
-    ids = [phase.id for phase in report.phases]
-    place = float(solution.t_of(found[0].control))
-    low_y, high_y = (
-        solution.branches[ids.index(phase)].interpolate(place)[0]
-        for phase in (found[0].low_phase, found[0].high_phase)
-    )
-    copies = np.array([g @ high_y for g in solution.group] or [high_y])
-    high_y = copies[np.argmin(np.linalg.norm(copies - low_y, axis=1))]
+    place, low_y, high_y = coexisting(report, found[0])
     path = low_y + np.linspace(0.1, 0.9, 9)[:, None] * (high_y - low_y)
     out = in_batches(solution.kern.saddle, solution.chart, path, place)
     saddles = out["y"][out["converged"] & (out["eigenvalues"][:, 0] < 0)]
     return here, there, solution, [np.append(y, place) for y in saddles]
+
+
+def coexisting(report: PhaseReport, transition: Transition) -> tuple[float, np.ndarray, np.ndarray]:
+    """The two states at a first-order transition, in scaled coordinates: t, low (n,), high (n,).
+
+    Of the copies of the high state under the symmetries, the one closest to the low state.
+    """
+    solution: Solution = report.solution
+    ids = [phase.id for phase in report.phases]
+    place = float(solution.t_of(transition.control))
+    low, high = (
+        solution.branches[ids.index(phase)].interpolate(place)[0]
+        for phase in (transition.low_phase, transition.high_phase)
+    )
+    copies = np.array([g @ high for g in solution.group] or [high])
+    return place, low, copies[np.argmin(np.linalg.norm(copies - low, axis=1))]
 
 
 class _Track:
@@ -237,32 +247,24 @@ def _square_system(action: Callable, log: bool):
         y = z[:-1] * chart.scale
         return action(y, jnp.exp(u) if log else u, chart.theta) / chart.unit
 
-    def gradient(z, chart):
-        return jax.grad(S)(z, chart)[:-1]
+    found = pieces(S)
 
     def hessian(z, chart):
-        full = jax.jacfwd(gradient)(z, chart)
+        full = found.hessian(z, chart)
         return full[:, :-1], full[:, -1]
-
-    def softness(z, soft, chart):
-        """v^T H v for the v with soft^T v = 1 that makes H v parallel to soft: it vanishes with
-        det H, is smooth, and is the lowest eigenvalue where `soft` is its mode."""
-        H, _ = hessian(z, chart)
-        bordered = jnp.block([[H, soft[:, None]], [soft[None], jnp.zeros((1, 1))]])
-        return -jnp.linalg.solve(bordered, jnp.zeros(soft.size + 1).at[-1].set(1.0))[-1]
 
     def system(z, soft, tangent, chart):
         H, force = hessian(z, chart)
         bordered = jnp.vstack([jnp.column_stack([H, force]), tangent])
         along = jnp.linalg.solve(bordered, jnp.zeros(tangent.size).at[-1].set(1.0))
-        slope = jax.jvp(lambda z: softness(z, soft, chart), (z,), (along,))[1]
-        return jnp.append(gradient(z, chart), slope)
+        slope = jax.jvp(lambda z: found.softness(z, soft, chart), (z,), (along,))[1]
+        return jnp.append(found.gradient(z, chart), slope)
 
     def newton(z, soft, tangent, chart):
         return (
             system(z, soft, tangent, chart),
             jax.jacfwd(system)(z, soft, tangent, chart),
-            softness(z, soft, chart),
+            found.softness(z, soft, chart),
         )
 
     return SimpleNamespace(hessian=jit_small(hessian), newton=jit_small(newton))
