@@ -5,6 +5,7 @@ branch of minima and every transition of the global minimum, with its order deci
 """
 
 from phasetheory.landscape.critical_end import CriticalEnd, critical_end
+from phasetheory.landscape.lines import Line, LineEvent, trace
 from phasetheory.landscape.model import (
     BranchEnd,
     Crossover,
@@ -23,6 +24,8 @@ __all__ = [
     "CriticalEnd",
     "Crossover",
     "Landscape",
+    "Line",
+    "LineEvent",
     "Phase",
     "PhaseReport",
     "State",
@@ -33,5 +36,6 @@ __all__ = [
     "landscape_from_expression",
     "lowest_minima",
     "states_at",
+    "trace",
     "tricritical_point",
 ]
