@@ -19,7 +19,7 @@ from phasetheory.networks.passage import first_passages
 from phasetheory.networks.task import expected_counts
 
 #: P and the time for which chains are watched
-POINTS = ((700.0, 600.0), (740.0, 300.0), (780.0, 150.0))
+POINTS = ((740.0, 150.0), (760.0, 100.0), (780.0, 60.0))
 L, V, VAR_G, CHAINS, THRESHOLD = 48, 4, 4.0, 32, 0.25
 
 
