@@ -173,7 +173,7 @@ def _create(path: Path, plan: Plan) -> None:
         shutil.rmtree(new)
     values = {name: ("point", column) for name, column in plan.points(np.arange(plan.size)).items()}
     variables: dict[str, Any] = {
-        r.name: ("point", np.zeros(plan.size, r.dtype), {"description": r.description})
+        r.name: ("point", _unknown(plan.size, r.dtype), {"description": r.description})
         for r in plan.results
     }
     codes = {status.name: int(status) for status in Status}
@@ -192,6 +192,12 @@ def _create(path: Path, plan: Plan) -> None:
         encoding[name]["_FillValue"] = None
     dataset.to_zarr(new, mode="w", consolidated=False, zarr_format=3, encoding=encoding)
     new.rename(path)
+
+
+def _unknown(size: int, dtype: str) -> np.ndarray:
+    """What a pending point holds: NaN where the type has it."""
+    kind = np.dtype(dtype)
+    return np.full(size, np.nan if kind.kind == "f" else 0, kind)
 
 
 def _check(path: Path, plan: Plan) -> None:

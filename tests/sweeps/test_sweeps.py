@@ -155,7 +155,10 @@ def test_a_full_disk_keeps_what_is_done(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no space left"):
         run(plan(), tmp_path / "s")
     monkeypatch.undo()
-    assert load(tmp_path / "s")["status"].values.ravel().tolist() == [1, 1, 0, 0, 0, 0]
+    left = load(tmp_path / "s")
+    assert left["status"].values.ravel().tolist() == [1, 1, 0, 0, 0, 0]
+    # the last four are not known, and do not look as if they were
+    assert np.isnan(left["z"].values.ravel()[4:]).all()
 
 
 def test_results_come_before_their_status(tmp_path, monkeypatch):
